@@ -1,0 +1,1 @@
+"""The ways in: REST and the command line."""

@@ -1,0 +1,1 @@
+"""Is it right, is it safe, is it fast."""

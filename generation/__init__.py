@@ -1,0 +1,1 @@
+"""Prompt to text. Knows nothing of access, storage or HTTP."""

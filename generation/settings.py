@@ -1,0 +1,36 @@
+"""The knobs of generation, as values; `pipeline.settings` reads them from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import SecretStr
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """Which engine answers, and what its answers may contain.
+
+    base_url: OpenAI-protocol address of an engine, e.g. http://localhost:8000/v1; empty for
+        the embedded llama.cpp.
+    kind: the capability record of the engine behind base_url.
+    model: embedded: "default", or the path of a GGUF file; remote: the model's name, empty
+        for the first one that the engine lists.
+    api_key: bearer token for the engine.
+    context_tokens: prompt and answer together; for the embedded engine also per slot.
+    slots: how many answers the embedded engine makes at once.
+    max_tokens: the longest answer given when the caller does not say.
+    link_hosts: hosts whose links and images survive in answers.
+    cites: whether the model's own [n] marks are trusted; None leaves it to the record.
+    """
+
+    base_url: str = ""
+    kind: Literal["llamacpp", "vllm", "openai"] = "vllm"
+    model: str = "default"
+    api_key: SecretStr = SecretStr("")
+    context_tokens: int = 2048
+    slots: int = 4
+    max_tokens: int = 160
+    link_hosts: tuple[str, ...] = ()
+    cites: bool | None = None

@@ -1,0 +1,1 @@
+"""Both flows, serve and ingest, and what they may spend."""

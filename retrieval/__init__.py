@@ -1,0 +1,1 @@
+"""Documents to passages to candidates: both sides of the index."""

@@ -1,0 +1,35 @@
+"""The knobs of retrieval, as values; `pipeline.settings` reads them from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalSettings:
+    """How passages are made, found and ranked.
+
+    encoder: "default" (the packaged all-MiniLM-L6-v2), a local path, a hub name, or "hashed"
+        (deterministic and model-free, for tests).
+    passage_tokens: most encoder tokens in a passage, its title included.
+    overlap_tokens: most tokens that two neighbours share.
+    legs_depth: how many rows each leg (dense, lexical) hands to fusion.
+    dense_weight: weight of the dense leg in the convex fusion, in [0, 1].
+    reranker: "fusion" (keep fusion order and say so), "cross-encoder" or "remote".
+    reranker_model: path or hub name of the cross-encoder, or the URL of a /rerank endpoint.
+    rerank_depth: how many candidates are reranked.
+    stem_language: Snowball language of the lexical leg.
+    merge_rows: rows in an index's delta, or dead rows, that start a merge.
+    """
+
+    encoder: str = "default"
+    passage_tokens: int = 200
+    overlap_tokens: int = 24
+    legs_depth: int = 200
+    dense_weight: float = 0.5
+    reranker: Literal["fusion", "cross-encoder", "remote"] = "fusion"
+    reranker_model: str = ""
+    rerank_depth: int = 25
+    stem_language: str = "english"
+    merge_rows: int = 2048
