@@ -1,0 +1,42 @@
+"""What can go wrong in the flows.
+
+PipelineError
+├── Overloaded        too many requests are waiting; says after how many seconds to come back
+├── EvidenceRevoked   what an answer rests on may no longer be read; the answer stops
+├── AskRefused        the question itself is not acceptable: empty, too long, out of range
+├── RulesRefused      an access file or list names what does not exist, or contradicts itself
+├── SettingsRefused   a setting is missing or wrong
+└── StorageFull       the disk is full or can't be written; nothing unacknowledged is kept
+"""
+
+
+class PipelineError(Exception):
+    """Root of the errors of this package."""
+
+
+class Overloaded(PipelineError):
+    """Too many requests are waiting."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class EvidenceRevoked(PipelineError):
+    """What an answer rests on may no longer be read by who asked."""
+
+
+class AskRefused(PipelineError):
+    """The question is not acceptable; says what was found and what is needed."""
+
+
+class RulesRefused(PipelineError):
+    """An access file is wrong; says where. Nothing was ingested."""
+
+
+class SettingsRefused(PipelineError):
+    """A setting is missing or wrong; says which and what is needed."""
+
+
+class StorageFull(PipelineError):
+    """The disk is full or can't be written."""
