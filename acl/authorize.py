@@ -15,11 +15,9 @@ from sqlalchemy.orm import Session
 from acl.compiled import CompiledRights, compile_rights
 from acl.errors import AclError, RightsUnavailable, UnknownPrincipal
 from acl.keys import key_expiry
-from acl.session import Database, counters
+from acl.session import Database, counters, is_changed
 from acl.tables import AccessClassRow
 from acl.types import AccessScope, Counters, Principal
-
-_MEMO_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,15 @@ class _Generations:
 class Authority:
     """Mints scopes; remembers them for as long as nothing that they rest on has changed."""
 
-    def __init__(self, database: Database, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        now_s: Callable[[], float] = time.time,
+        n_remembered: int = 10_000,
+    ) -> None:
         self._database = database
         self._now_s = now_s
+        self._n_remembered = n_remembered
         self._lock = Lock()
         self._memo: OrderedDict[Principal, AccessScope] = OrderedDict()
         self._compiled: dict[str, tuple[Counters, CompiledRights]] = {}
@@ -71,6 +75,7 @@ class Authority:
 
     def generations(self, session: Session, scope: AccessScope) -> dict[int, int]:
         """Give the generation of each class in the scope whose generation is not 0."""
+        _require_tenant(session, scope.tenant)
         now = counters(session)
         held = self._generations.get(scope.tenant)
         if held is None or (held.incarnation, held.departures) != (now.incarnation, now.departures):
@@ -79,14 +84,19 @@ class Authority:
                     AccessClassRow.generation > 0
                 )
             )
-            raised = dict(rows.tuples().all())
+            raised = dict(iter(rows))
             held = _Generations(now.incarnation, now.departures, raised)
             self._generations[scope.tenant] = held
         known = held.raised
         return {number: known[number] for number in scope.classes & BitMap(known.keys())}
 
     def _mint(self, session: Session, principal: Principal) -> AccessScope:
+        _require_tenant(session, principal.tenant)
         now, now_s = counters(session), self._now_s()
+        if is_changed(session):
+            # Counters stand still until the commit, which may never come: remember nothing.
+            rights = compile_rights(session, now.horizon, now_s)
+            return _scope(rights, principal, now, key_expiry(session, principal, now_s))
         with self._lock:
             held = self._memo.get(principal)
         if held is not None and _rests_on_same(held.counters, now) and now_s < held.valid_until_s:
@@ -95,14 +105,10 @@ class Authority:
         end = key_expiry(session, principal, now_s)
         with self._lock:
             rights = self._rights(session, principal.tenant, now, now_s)
-            if principal.id not in rights.known:
-                raise UnknownPrincipal("the principal does not exist")
-            classes = rights.readable(principal.id)
-            end = min(end, rights.valid_until_s)
-            scope = AccessScope(principal.tenant, principal, classes, now, end)
+            scope = _scope(rights, principal, now, end)
             self._memo[principal] = scope
             self._memo.move_to_end(principal)
-            while len(self._memo) > _MEMO_SIZE:
+            while len(self._memo) > self._n_remembered:
                 self._memo.popitem(last=False)
         return scope
 
@@ -120,6 +126,21 @@ class Authority:
         rights = compile_rights(session, now.horizon, now_s)
         self._compiled[tenant] = (now, rights)
         return rights
+
+
+def _require_tenant(session: Session, tenant: str) -> None:
+    # What is remembered is kept by tenant: it must come from no other tenant's rows.
+    if session.info["tenant"] != tenant:
+        raise AssertionError("rights can't be read in another tenant's session")
+
+
+def _scope(
+    rights: CompiledRights, principal: Principal, now: Counters, end_s: float
+) -> AccessScope:
+    if principal.id not in rights.known:
+        raise UnknownPrincipal("the principal does not exist")
+    classes, end_s = rights.readable(principal.id), min(end_s, rights.valid_until_s)
+    return AccessScope(principal.tenant, principal, classes, now, end_s)
 
 
 def _rests_on_same(old: Counters, new: Counters) -> bool:

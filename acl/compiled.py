@@ -11,6 +11,7 @@ from pyroaring import BitMap, FrozenBitMap
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from acl.errors import RightsUnavailable
 from acl.groups import closure, everyone_id, parents
 from acl.tables import AccessClassRow, CollectionRow, GrantRow, PrincipalRow
 from acl.types import Action, Effect, Level
@@ -118,10 +119,12 @@ def _collections(
     rules: dict[int, Rules] = {}
     for start in nodes:
         # Walk up to the nearest node that is done, then come down; any depth, no recursion.
-        path: list[int] = []
+        path: dict[int, None] = {}
         node: int | None = start
         while node is not None and node not in rules:
-            path.append(node)
+            if node in path:
+                raise RightsUnavailable("the collections of the tenant form a cycle")
+            path[node] = None
             node = nodes[node][0]
         above = top if node is None else rules[node]
         for each in reversed(path):

@@ -47,7 +47,7 @@ def tenants(database: Database) -> dict[str, str]:
     """Map the names of all tenants to their ids. For the operator."""
     with database.unpinned() as session:
         rows = session.execute(select(TenantEntry.name, TenantEntry.id).order_by(TenantEntry.name))
-        return dict(rows.tuples().all())
+        return dict(iter(rows))
 
 
 def create_principal(
@@ -103,7 +103,7 @@ def create_collection(writing: Writing, path: str) -> CollectionRow:
     Raises: AclRefused if the path is absolute, empty or climbs.
     """
     parts = PurePosixPath(path).parts
-    if not parts or ".." in parts or parts[0] == "/" or len(path) > 1000:
+    if not parts or ".." in parts or path.startswith("/") or len(path) > 1000:
         raise AclRefused(f"{path!r} is no collection path: write names separated by /")
     above = create_collection(writing, "/".join(parts[:-1])) if len(parts) > 1 else None
     here, session = "/".join(parts), writing.session

@@ -5,7 +5,8 @@ AclError
 ├── UnknownResource     no such tenant, collection or document, or not for this caller
 ├── NotAllowed          the caller sees the resource but may not do this to it
 ├── RightsUnavailable   rights can't be evaluated now; nobody reads anything until they can
-└── AclRefused          a write that would break a rule of the rights model
+├── AclRefused          a write that would break a rule of the rights model
+└── StorageFull         the disk is full or can't be written; nothing unacknowledged is kept
 """
 
 
@@ -31,3 +32,7 @@ class RightsUnavailable(AclError):
 
 class AclRefused(AclError):
     """The change would break a rule of the rights model; nothing was written."""
+
+
+class StorageFull(AclError):
+    """The disk is full or can't be written; what was acknowledged before is kept."""

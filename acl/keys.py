@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from math import inf
 
 from sqlalchemy import select
@@ -60,6 +60,8 @@ def verify_key(
     """
     mark, _, rest = token.partition("_")
     prefix = rest.partition("_")[0]
+    if not (token.isascii() and token.isprintable()):
+        raise UnknownPrincipal("the API key is not valid")
     digest = _digest(token, secret)
     with database.unpinned() as session:
         row = session.execute(
@@ -109,4 +111,5 @@ def key_prefix(token: str) -> str:
 
 
 def _digest(token: str, secret: bytes) -> str:
-    return blake2b(token.encode(), key=secret, digest_size=32, person=b"ostiary-key").hexdigest()
+    key = sha256(secret).digest()  # BLAKE2b takes keys of 64 bytes at most; secrets may be longer
+    return blake2b(token.encode(), key=key, digest_size=32, person=b"ostiary-key").hexdigest()

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine, create_engine, event, select, update
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from acl.errors import UnknownResource
+from acl.errors import StorageFull, UnknownResource
 from acl.tables import AccessClassRow, ChangeRow, InstanceRow, TenantEntry, TenantRow
 from acl.types import Counters
 
 _BUSY_TIMEOUT_MS = 30_000
+# What SQLite and PostgreSQL say when the disk is full or can't be written.
+_FULL = ("is full", "disk I/O error", "No space left", "readonly", "unable to open")
 
 
 @dataclass(slots=True)
@@ -68,6 +71,11 @@ class Writing:
         self.counters = counters(self.session)
 
 
+def is_changed(session: Session) -> bool:
+    """Say whether the session has written anything, which no other sees before the commit."""
+    return "changed" in session.info or bool(session.new or session.dirty or session.deleted)
+
+
 class Database:
     """The engine and its transactions. `url` is SQLAlchemy's, for SQLite or PostgreSQL."""
 
@@ -102,7 +110,7 @@ class Database:
 
         Raises: UnknownResource if there is no such tenant.
         """
-        with Session(self._writing, info={"tenant": tenant}) as session:
+        with _told_when_full(), Session(self._writing, info={"tenant": tenant}) as session:
             # On PostgreSQL this lock makes the tenant's writers one at a time, so that rights
             # can't change between a decision and the write it allows. SQLite has BEGIN IMMEDIATE.
             locked = select(TenantEntry).where(TenantEntry.id == tenant).with_for_update()
@@ -119,7 +127,8 @@ class Database:
 
         For `acl` alone; a test over the source tree holds it to that.
         """
-        with Session(self._writing if writes else self._reading, info={"tenant": None}) as session:
+        bind = self._writing if writes else self._reading
+        with _told_when_full(), Session(bind, info={"tenant": None}) as session:
             yield session
             if writes:
                 session.commit()
@@ -147,6 +156,19 @@ def counters(session: Session) -> Counters:
     if row is None:
         raise UnknownResource("no such tenant")
     return Counters(*row)
+
+
+@contextmanager
+def _told_when_full() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as failure:
+        said = str(failure.orig)
+        if any(sign in said for sign in _FULL):
+            raise StorageFull(
+                f"the database can't be written ({said}); what was acknowledged before is kept"
+            ) from failure
+        raise
 
 
 def new_id(prefix: str) -> str:
@@ -186,6 +208,8 @@ def _only_this_tenant(state: ORMExecuteState) -> None:
     if "tenant" not in state.session.info:
         raise AssertionError("a session must be opened by acl.session.Database")
     tenant = state.session.info["tenant"]
+    if not state.is_select:
+        state.session.info["changed"] = True
     if tenant is not None and (state.is_select or state.is_update or state.is_delete):
         state.statement = state.statement.options(
             with_loader_criteria(TenantRow, lambda row: row.tenant == tenant, include_aliases=True)
@@ -195,7 +219,8 @@ def _only_this_tenant(state: ORMExecuteState) -> None:
 @event.listens_for(Session, "before_flush")
 def _rows_of_this_tenant(session: Session, *_: object) -> None:
     tenant = session.info.get("tenant")
-    for row in session.new:
+    session.info["changed"] = True
+    for row in (*session.new, *session.dirty, *session.deleted):
         if tenant is not None and isinstance(row, TenantRow):
             named: str | None = row.tenant
             if named is None:

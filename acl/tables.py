@@ -13,7 +13,7 @@ _NEVER_REUSED = {"sqlite_autoincrement": True}
 
 
 class Base(DeclarativeBase):
-    """Root of all tables. Use `TenantRow`: only the three tables below stand outside a tenant."""
+    """Root of all tables. Use `TenantRow`: only the two tables below stand outside a tenant."""
 
 
 class InstanceRow(Base):

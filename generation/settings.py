@@ -15,8 +15,8 @@ class GenerationSettings:
     base_url: OpenAI-protocol address of an engine, e.g. http://localhost:8000/v1; empty for
         the embedded llama.cpp.
     kind: the capability record of the engine behind base_url.
-    model: embedded: "default", or the path of a GGUF file; remote: the model's name, empty
-        for the first one that the engine lists.
+    model: embedded: "default", or the path of a GGUF file; remote: the model's name,
+        "default" for the first one that the engine lists.
     api_key: bearer token for the engine.
     context_tokens: prompt and answer together; for the embedded engine also per slot.
     slots: how many answers the embedded engine makes at once.

@@ -5,8 +5,7 @@ PipelineError
 ├── EvidenceRevoked   what an answer rests on may no longer be read; the answer stops
 ├── AskRefused        the question itself is not acceptable: empty, too long, out of range
 ├── RulesRefused      an access file or list names what does not exist, or contradicts itself
-├── SettingsRefused   a setting is missing or wrong
-└── StorageFull       the disk is full or can't be written; nothing unacknowledged is kept
+└── SettingsRefused   a setting is missing or wrong
 """
 
 
@@ -36,7 +35,3 @@ class RulesRefused(PipelineError):
 
 class SettingsRefused(PipelineError):
     """A setting is missing or wrong; says which and what is needed."""
-
-
-class StorageFull(PipelineError):
-    """The disk is full or can't be written."""

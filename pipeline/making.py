@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
@@ -45,10 +45,16 @@ class Maker:
         )
 
     def make(
-        self, name: str, content: bytes, on_progress: Callable[[int], None] | None = None
+        self,
+        name: str,
+        content: bytes,
+        on_progress: Callable[[int], None] | None = None,
+        title: str = "",
     ) -> Made:
-        """Make a file's passages. Raises: ParseFailed."""
+        """Make a file's passages; `title` stands in for the file's own. Raises: ParseFailed."""
         parsed = self._sandbox.parse(name, content)
+        if title:
+            parsed = replace(parsed, title=title)
         return self._finish(parsed, fingerprint(content), len(content), on_progress)
 
     def make_text(
@@ -74,7 +80,8 @@ class Maker:
     ) -> Made:
         pieces = self._chunker.split(parsed)
         # The title is encoded with every passage: a passage alone often does not say of what.
-        texts = [f"{parsed.title}\n{piece.text}" for piece in pieces]
+        heading = self._chunker.heading(parsed.title)
+        texts = [f"{heading}\n{piece.text}" for piece in pieces]
         vectors = self._encoder.encode_passages(texts, on_progress)
         return Made(parsed, pieces, np.asarray(vectors, np.float32), digest, nbytes)
 

@@ -8,15 +8,16 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from acl.errors import StorageFull
 from acl.salt import Sharing
 from generation.settings import GenerationSettings
-from pipeline.errors import SettingsRefused, StorageFull
+from pipeline.errors import SettingsRefused
 from pipeline.types import Stage
 from retrieval.settings import RetrievalSettings
 
@@ -58,11 +59,11 @@ class Settings(BaseSettings):
     timeout_s: the deadline of a search or a chat request.
     max_running, max_waiting: requests at work, and waiting, before new ones are shed.
     max_question_chars, max_depth: the largest question and the most results.
-    evidence_depth: how many passages an answer may rest on.
+    evidence_depth: how many passages an answer may rest on; few suit the small embedded model.
     refuse_below: an answer is refused if no passage's cosine reaches this.
     evidence_margin: passages this much (cosine) behind the best one are no evidence.
     salt_sharing: who shares cached prefixes: equal readers, the same person, or nobody.
-    threads: threads for the encoder, the engine and the search, each.
+    threads: threads for bulk encoding and for the embedded engine; a question is encoded on one.
     max_upload_bytes: the largest file that is ingested.
     refusal: the fixed text given when the evidence is too thin.
     """
@@ -83,7 +84,7 @@ class Settings(BaseSettings):
     max_waiting: int = Field(default=32, ge=0)
     max_question_chars: int = Field(default=4000, ge=1)
     max_depth: int = Field(default=100, ge=1, le=200)
-    evidence_depth: int = Field(default=3, ge=1, le=20)
+    evidence_depth: int = Field(default=2, ge=1, le=20)
     refuse_below: float = 0.35
     evidence_margin: float = 0.25
     salt_sharing: Sharing = "scope"
@@ -92,6 +93,15 @@ class Settings(BaseSettings):
     refusal: str = "The documents you may read do not answer this question."
     retrieval: RetrievalSettings = RetrievalSettings()
     generation: GenerationSettings = GenerationSettings()
+
+    @model_validator(mode="after")
+    def _legs_reach_the_deepest_search(self) -> Self:
+        if self.retrieval.legs_depth < self.max_depth:
+            raise ValueError(
+                f"retrieval.legs_depth is {self.retrieval.legs_depth}, needs at least max_depth "
+                f"({self.max_depth}): else a search could come up short"
+            )
+        return self
 
     @property
     def budgets(self) -> BudgetSettings:

@@ -82,13 +82,16 @@ class Ranked:
 class Prepared:
     """Half-way: everything is decided but the text. Evidence n of the prompt is evidence[n-1].
 
-    `prompt` is None when the evidence is too thin: then the answer is the fixed refusal.
+    `prompt` is None when the evidence is too thin: then the answer is the fixed refusal. `cut`
+    says what did not fit the engine's context.
     """
 
     ranked: Ranked
     prompt: Prompt | None
     evidence: tuple[Candidate, ...]
+    sampling: Sampling
     spent: tuple[Spent, ...]
+    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,8 @@ class Corpus:
                 logged = select(ChangeRow.document_id).where(ChangeRow.sequence > since).distinct()
                 documents = np.asarray(sorted(session.scalars(logged)), dtype=np.int64)
                 rows = rows.where(DocumentRow.id.in_(logged.scalar_subquery()))
-            return Changes(sequence, documents, self._columns(session.execute(rows).all()))
+            columns = self._columns(session.execute(rows).all())
+        return Changes(sequence, np.union1d(documents, columns.documents), columns)
 
     def _columns(self, rows: Sequence[Row[int, int, int, bytes, str, str, str]]) -> Rows:
         for row in rows:

@@ -17,7 +17,8 @@ class RetrievalSettings:
     legs_depth: how many rows each leg (dense, lexical) hands to fusion.
     dense_weight: weight of the dense leg in the convex fusion, in [0, 1].
     reranker: "fusion" (keep fusion order and say so), "cross-encoder" or "remote".
-    reranker_model: path or hub name of the cross-encoder, or the URL of a /rerank endpoint.
+    reranker_model: path or hub name of the cross-encoder, or the model that the endpoint serves.
+    reranker_url: address of a /rerank endpoint, with its path, for "remote".
     rerank_depth: how many candidates are reranked.
     stem_language: Snowball language of the lexical leg.
     merge_rows: rows in an index's delta, or dead rows, that start a merge.
@@ -30,6 +31,7 @@ class RetrievalSettings:
     dense_weight: float = 0.5
     reranker: Literal["fusion", "cross-encoder", "remote"] = "fusion"
     reranker_model: str = ""
+    reranker_url: str = ""
     rerank_depth: int = 25
     stem_language: str = "english"
     merge_rows: int = 2048

@@ -1,0 +1,1 @@
+"""The routes, each thin: parse, ask the domain, write the answer."""

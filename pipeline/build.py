@@ -1,0 +1,233 @@
+"""The one composition root: settings in, everything that serves or ingests out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from sqlalchemy.exc import OperationalError
+
+from acl.authorize import Authority
+from acl.directory import tenants
+from acl.errors import StorageFull
+from acl.session import Database
+from generation.capability import RECORDS
+from generation.types import Engine
+from pipeline.admit import Gate
+from pipeline.assemble import Assembler
+from pipeline.documents import Documents
+from pipeline.follow import Follower
+from pipeline.making import Maker
+from pipeline.migrate import migrate, require_newest
+from pipeline.models import models_folder, resolve
+from pipeline.rights import Rights
+from pipeline.serve import Pipeline
+from pipeline.settings import Settings
+from pipeline.stages import Stages
+from pipeline.telemetry import Meter
+from retrieval.chunk import Chunker
+from retrieval.corpus import Corpus
+from retrieval.encode import Encoder, SentenceEncoder
+from retrieval.hashed import HashedEncoder
+from retrieval.index import self_test
+from retrieval.parse import ParseLimits
+from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker, Reranker
+from retrieval.sandbox import Sandbox
+from retrieval.shelf import Shelf
+from retrieval.words import Lexicon
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """All that one serving process holds, with the doors the API needs."""
+
+    settings: Settings
+    database: Database
+    authority: Authority
+    maker: Maker
+    pipeline: Pipeline
+    documents: Documents
+    rights: Rights
+    sandbox: Sandbox
+    follower: Follower
+    pool: ThreadPoolExecutor
+
+    def thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """Run a blocking call in the bounded pool."""
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self.pool, lambda: call(*args, **kwargs))
+
+    async def ready(self) -> dict[str, str]:
+        """Say of each part whether a request would be served: "ok", or what is wrong."""
+        try:
+            await self.thread(tenants, self.database)
+            database = "ok"
+        except Exception as failure:
+            _log.warning("database is not ready: %s", type(failure).__name__)
+            database = "can't be reached"
+        engine = "ok" if await self.pipeline.engine.ready() else "does not answer"
+        return {"database": database, "engine": engine}
+
+    def metrics(self) -> bytes:
+        """Give the operator's metrics in Prometheus' text format."""
+        return self.pipeline.meter.text(self.pipeline.stages.shelf.held())
+
+    async def close(self) -> None:
+        """Let go of engine, workers and connections."""
+        await self.pipeline.engine.close()
+        self.follower.close()
+        self.sandbox.close()
+        self.pool.shutdown(cancel_futures=True)
+        self.database.close()
+
+
+def open_database(settings: Settings) -> Database:
+    """Open the database; the embedded one is made and migrated on the way.
+
+    Raises: SettingsRefused if a served database has another schema; StorageFull.
+    """
+    try:
+        if not settings.database_url:
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = Database(settings.url)
+        if database.dialect == "sqlite":
+            migrate(database)
+        else:
+            require_newest(database)
+    except (OSError, OperationalError) as failure:
+        said = failure.orig if isinstance(failure, OperationalError) else failure.strerror
+        raise StorageFull(f"can't open the database in {settings.home}: {said}") from failure
+    return database
+
+
+def build_encoder(settings: Settings, threads: int) -> Encoder:
+    """Load the encoder that the settings name. Raises: ModelMissing."""
+    name = settings.retrieval.encoder
+    if name == "hashed":
+        return HashedEncoder()
+    return SentenceEncoder(resolve(name, "encoder", models_folder()), threads=threads)
+
+
+def build_maker(settings: Settings, encoder: Encoder, sandbox: Sandbox) -> Maker:
+    """Put together what turns bytes into passages."""
+    retrieval = settings.retrieval
+    chunker = Chunker(encoder.tokenizer, retrieval.passage_tokens, retrieval.overlap_tokens)
+    return Maker(sandbox, chunker, encoder, retrieval)
+
+
+def build_sandbox(settings: Settings) -> Sandbox:
+    """Make the process apart in which files are read."""
+    return Sandbox(ParseLimits(file_nbytes=settings.max_upload_bytes))
+
+
+def build_engine(settings: Settings) -> Engine:
+    """Start the embedded engine, or the client of the one that the settings name.
+
+    Raises: ModelMissing; EngineDown.
+    """
+    generation = settings.generation
+    if generation.base_url:
+        from generation.engine import RemoteEngine
+
+        return RemoteEngine(
+            generation.base_url,
+            RECORDS[generation.kind],
+            model="" if generation.model == "default" else generation.model,
+            api_key=generation.api_key.get_secret_value(),
+            context_tokens=generation.context_tokens,
+            cites=generation.cites,
+        )
+    # xllamacpp is loaded only by those who run the engine in their process.
+    from generation.embedded import EmbeddedEngine
+
+    return EmbeddedEngine(
+        Path(resolve(generation.model, "generator", models_folder())),
+        context_tokens=generation.context_tokens,
+        slots=generation.slots,
+        threads=settings.threads,
+        cites=generation.cites,
+    )
+
+
+def build_reranker(settings: Settings) -> Reranker:
+    """Make the reranker that the settings name. Raises: ModelMissing."""
+    retrieval = settings.retrieval
+    if retrieval.reranker == "cross-encoder":
+        return CrossEncoderReranker(retrieval.reranker_model)
+    if retrieval.reranker == "remote":
+        timeout_s = settings.budgets.rerank_ms / 1000
+        return RemoteReranker(retrieval.reranker_url, retrieval.reranker_model, timeout_s)
+    return FusionOrder()
+
+
+def build_house(
+    settings: Settings,
+    *,
+    database: Database | None = None,
+    encoder: Encoder | None = None,
+    engine: Engine | None = None,
+    now_s: Callable[[], float] = time.time,
+) -> House:
+    """Put a serving process together; what is given is used in place of what would be made.
+
+    Opens every tenant's index, so that a stored vector of another encoder is told now.
+    Raises: IndexMismatch; IndexUnsound if FAISS fails its self-test; ModelMissing;
+    SettingsRefused; StorageFull; EngineDown.
+    """
+    self_test()
+    secret = settings.secret_bytes()
+    database = database or open_database(settings)
+    # One thread a question: on a busy host more wait for each other and blow the budget
+    # (11-25 ms against 107-224 ms, docs/log.md).
+    encoder = encoder or build_encoder(settings, threads=1)
+    authority = Authority(database, now_s)
+    lexicon = Lexicon(settings.retrieval.stem_language)
+    corpus = Corpus(database, encoder.name, encoder.width)
+    shelf = Shelf(
+        corpus, lexicon, width=encoder.width, merge_rows=settings.retrieval.merge_rows
+    )  # fmt: skip
+    follower = Follower(database, shelf)
+    for tenant in tenants(database).values():
+        follower.open(tenant)
+    follower.start()
+    meter = Meter()
+    pool = ThreadPoolExecutor(settings.max_running + 8, thread_name_prefix="ostiary")
+    stages = Stages(
+        database, authority, encoder, shelf, lexicon, build_reranker(settings), meter, settings
+    )
+    pipeline = Pipeline(
+        database=database,
+        authority=authority,
+        stages=stages,
+        assembler=Assembler(database, authority, secret, settings),
+        engine=engine or build_engine(settings),
+        gate=Gate(settings.max_running, settings.max_waiting),
+        meter=meter,
+        pool=pool,
+        settings=settings,
+    )
+    sandbox = build_sandbox(settings)
+    maker = build_maker(settings, encoder, sandbox)
+    return House(
+        settings=settings,
+        database=database,
+        authority=authority,
+        maker=maker,
+        pipeline=pipeline,
+        documents=Documents(database, authority, maker, now_s),
+        rights=Rights(database, authority, now_s),
+        sandbox=sandbox,
+        follower=follower,
+        pool=pool,
+    )

@@ -1,0 +1,68 @@
+"""Brings a database to the schema of this version, and gives a new one its incarnation."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import Session
+
+from acl.session import Database
+from acl.tables import InstanceRow
+from pipeline.errors import SettingsRefused
+
+_INCARNATION_BYTES = 16
+
+
+def migrate(database: Database) -> bool:
+    """Upgrade to the newest schema; False if it was there already.
+
+    The write lock is taken before the version is read, so processes that start together
+    wait for one of them.
+    """
+    with database.engine.begin() as connection:
+        if database.dialect == "postgresql":
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7402913)")
+        if _current(connection) == _newest():
+            return False
+        command.upgrade(_config(connection), "head")
+        _give_incarnation(connection)
+    return True
+
+
+def require_newest(database: Database) -> None:
+    """Refuse to run on another schema. Raises: SettingsRefused that names the command."""
+    with database.engine.connect() as connection:
+        found = _current(connection)
+    if found != _newest():
+        raise SettingsRefused(
+            f"the database has schema {found}, this version needs {_newest()}: run ostiary migrate"
+        )
+
+
+def _give_incarnation(connection: Connection) -> None:
+    with Session(connection, info={"tenant": None}) as session:
+        if session.scalar(select(InstanceRow)) is None:
+            incarnation = secrets.token_hex(_INCARNATION_BYTES)
+            session.add(InstanceRow(id=1, incarnation=incarnation))
+            session.flush()
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _newest() -> str | None:
+    return ScriptDirectory.from_config(_config(None)).get_current_head()
+
+
+def _config(connection: Connection | None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,87 @@
+"""Text to the terms of the lexical leg; the same for passages and questions."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import Stemmer
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+MAX_TERM = 64
+"""Characters kept of one word: longer ones are keys or noise, and still match by their head."""
+
+_MARKED = r"(?<=[\p{Latin}\p{Greek}\p{Arabic}\p{Hebrew}])\p{Mn}+"
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc]+"
+_ENGLISH_ENDING = r"(?<=\p{L})['\u2019](?:s|t)(?![\p{L}\p{N}])"
+_ENGLISH = (
+    "a an and are as at be been but by can could did do does for from had has have he her his how "
+    "i if in into is it its me my no not of on or our she should so such than that the their "
+    "them then there these they this to us was we were what when where which who whom why will "
+    "with would you your"
+)
+
+
+class Lexicon:
+    """Splits text into terms: normalised, stemmed, without the function words of English.
+
+    Accents go only where they are ornament (Latin, Greek, Arabic, Hebrew): in Thai, Hindi or
+    kana they are letters. Runs of scripts written without spaces become overlapping pairs of
+    characters, so that a word of two characters is found inside a clause.
+
+    Safe for use by several threads.
+    Raises: ValueError if Snowball has no such language.
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        if language not in Stemmer.algorithms():
+            known = ", ".join(Stemmer.algorithms())
+            raise ValueError(f"stemming language is {language!r}; needed one of {known}")
+        self._language = language
+        self._stemmers = threading.local()
+        english = language == "english"
+        self._stops = frozenset(_ENGLISH.split() if english else ())
+        self._normal = normalizers.Sequence(
+            [
+                normalizers.NFKC(),
+                normalizers.Lowercase(),
+                normalizers.NFD(),
+                normalizers.Replace(Regex(_MARKED), ""),
+                normalizers.Replace(Regex(r"\p{Cf}"), ""),
+                normalizers.NFC(),
+                *([normalizers.Replace(Regex(_ENGLISH_ENDING), "")] if english else []),
+            ]
+        )
+        self._words = pre_tokenizers.Split(Regex(r"[^\p{L}\p{M}\p{N}]+"), "removed")
+        self._runs = pre_tokenizers.Sequence(
+            [self._words, pre_tokenizers.Split(Regex(_UNSPACED), "isolated")]
+        )
+        self._unspaced = pre_tokenizers.Split(Regex(_UNSPACED), "removed")
+
+    def terms(self, text: str) -> list[str]:
+        """Give the terms of a text in reading order, repeats included.
+
+        Returns: terms of 1 to 64 characters; none for text without letters or digits.
+        """
+        # A lone surrogate can't cross into the tokenizers library.
+        sound = text.encode("utf-8", "replace").decode("utf-8")
+        words: list[str] = []
+        pairs: list[str] = []
+        for run, _ in self._runs.pre_tokenize_str(self._normal.normalize_str(sound)):
+            if self._unspaced.pre_tokenize_str(run):
+                if run not in self._stops:
+                    words.append(run[:MAX_TERM])
+            elif len(run) == 1:
+                pairs.append(run)
+            else:
+                pairs.extend(first + second for first, second in pairwise(run))
+        stemmed: list[str] = self._stemmer().stemWords(words)
+        return stemmed + pairs
+
+    def _stemmer(self) -> Stemmer.Stemmer:
+        # A Stemmer keeps a cache that two threads may not write at once.
+        try:
+            return self._stemmers.own
+        except AttributeError:
+            self._stemmers.own = Stemmer.Stemmer(self._language)
+            return self._stemmers.own

@@ -1,0 +1,161 @@
+"""Indexes that follow the database."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from retrieval.errors import IndexMismatch, IndexNotReady
+from retrieval.shelf import Shelf
+from retrieval.types import Changes
+from retrieval.words import Lexicon
+from tests.make import make_changes, make_ids, make_rows, make_units
+
+LEXICON = Lexicon()
+
+
+class Ledger:
+    """A corpus with one new document at every sequence; counts what it is asked."""
+
+    def __init__(self, sequence: int, width: int = 16) -> None:
+        self.sequence = sequence
+        self.width = width
+        self.first = 1
+        self.asked: list[tuple[str, int | None]] = []
+
+    def changes(self, tenant: str, since: int | None) -> Changes:
+        self.asked.append((tenant, since))
+        ids = range(self.first + (since or 0), self.first + self.sequence)
+        return make_changes(make_rows(list(ids), width=self.width), self.sequence)
+
+
+def shelf_over(source: Ledger) -> Shelf:
+    return Shelf(source, LEXICON, width=16, merge_rows=2048)
+
+
+def held_ids(shelf: Shelf, sequence: int, incarnation: str = "first") -> list[int]:
+    index = shelf.at("t1", sequence, incarnation)
+    found: list[int] = index.dense(make_units(1)[0], make_ids([1]), 99)[0].tolist()
+    return sorted(found)
+
+
+def test_an_index_is_built_once_and_then_caught_up() -> None:
+    source = Ledger(3)
+    shelf = shelf_over(source)
+    assert held_ids(shelf, 3) == [1, 2, 3]
+    assert held_ids(shelf, 2) == [1, 2, 3]
+    source.sequence = 5
+    assert held_ids(shelf, 3) == [1, 2, 3]
+    assert held_ids(shelf, 4) == [1, 2, 3, 4, 5]
+    assert source.asked == [("t1", None), ("t1", 3)]
+
+
+def test_an_index_that_is_new_enough_is_given_while_another_catches_up() -> None:
+    """Readers never wait for a writer."""
+    source = Ledger(1)
+    shelf = shelf_over(source)
+    current = shelf.at("t1", 1, "first")
+    entered, leave = threading.Event(), threading.Event()
+    answer = source.changes
+
+    def slowly(tenant: str, since: int | None) -> Changes:
+        entered.set()
+        assert leave.wait(10)
+        return answer(tenant, since)
+
+    source.sequence = 2
+    source.changes = slowly  # type: ignore[method-assign]  # the slow database
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(shelf.at, "t1", 2, "first")
+        assert entered.wait(10)
+        assert shelf.at("t1", 1, "first") is current
+        leave.set()
+        assert later.result(10).sequence == 2
+
+
+def test_many_askers_make_one_build() -> None:
+    source = Ledger(50)
+    shelf = shelf_over(source)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: shelf.at("t1", 50, "first"), range(32)))
+    assert len({id(index) for index in found}) == 1
+    assert source.asked == [("t1", None)]
+
+
+def test_another_incarnation_is_built_from_nothing() -> None:
+    source = Ledger(3)
+    shelf = shelf_over(source)
+    shelf.at("t1", 3, "first")
+    source.first = 101
+    assert held_ids(shelf, 3, "second") == [101, 102, 103]
+    assert source.asked == [("t1", None), ("t1", None)]
+
+
+def test_a_database_that_went_back_is_read_from_nothing() -> None:
+    """A restored backup knows nothing of the passages the index got after it."""
+    source = Ledger(9)
+    shelf = shelf_over(source)
+    shelf.at("t1", 9, "first")
+    source.sequence = 4
+    with pytest.raises(IndexNotReady, match="at content sequence 4; needed 10"):
+        shelf.at("t1", 10, "first")
+    assert held_ids(shelf, 4) == [1, 2, 3, 4]
+
+
+def test_a_source_that_lags_behind_is_not_ready() -> None:
+    with pytest.raises(IndexNotReady, match="t1"):
+        shelf_over(Ledger(2)).at("t1", 3, "first")
+
+
+def test_vectors_of_another_width_are_refused_and_nothing_is_held() -> None:
+    shelf = shelf_over(Ledger(2, width=24))
+    with pytest.raises(IndexMismatch, match=r"24.*16"):
+        shelf.at("t1", 2, "first")
+    assert shelf.held() == {}
+
+
+def test_a_failed_catch_up_leaves_the_index_that_was() -> None:
+    source = Ledger(2)
+    shelf = shelf_over(source)
+    shelf.at("t1", 2, "first")
+    source.sequence, source.width = 3, 24
+    with pytest.raises(IndexMismatch):
+        shelf.at("t1", 3, "first")
+    assert held_ids(shelf, 2) == [1, 2]
+
+
+def test_tenants_are_held_and_dropped_apart() -> None:
+    shelf = shelf_over(Ledger(2))
+    one, other = shelf.at("t1", 2, "first"), shelf.at("t2", 2, "first")
+    assert one is not other
+    assert shelf.held() == {"t1": one.nbytes, "t2": other.nbytes}
+    shelf.drop("t1")
+    shelf.drop("never-held")
+    assert list(shelf.held()) == ["t2"]
+
+
+def test_searches_during_changes_each_see_one_state() -> None:
+    """Searching a list while rows are added to it once ended the process."""
+    source = Ledger(1)
+    shelf = shelf_over(source)
+    stop = threading.Event()
+
+    def search() -> int:
+        n_searches = 0
+        while not stop.is_set():
+            index = shelf.at("t1", 1, "first")
+            ids, _ = index.dense(make_units(1)[0], make_ids([1]), 1000)
+            assert np.array_equal(np.sort(ids), np.arange(1, index.sequence + 1))
+            n_searches += 1
+        return n_searches
+
+    with ThreadPoolExecutor(4) as pool:
+        searches = [pool.submit(search) for _ in range(4)]
+        for sequence in range(2, 60):
+            source.sequence = sequence
+            shelf.at("t1", sequence, "first")
+        stop.set()
+        assert all(done.result(10) > 0 for done in searches)
