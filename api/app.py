@@ -27,7 +27,7 @@ def create_app(house: House) -> FastAPI:
         await house.close()
 
     app = FastAPI(
-        title="Ostiary", openapi_url=None, redirect_slashes=False, lifespan=lifespan
+        title="Ostiary", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
     )  # fmt: skip
     app.state.house = house
     app.state.secret = house.settings.secret_bytes()

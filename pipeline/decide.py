@@ -118,6 +118,8 @@ class Door:
             yield
         except (UnknownResource, NotAllowed) as denial:
             with self.database.writing(principal.tenant) as writing:
-                shown = named[:_NAME_CHARS]
+                # Named by the caller: not every character there is can be stored.
+                shown = "".join(each if each.isprintable() else "?" for each in named)
+                shown = shown[:_NAME_CHARS]
                 record(writing.session, principal, event, shown, "denied", str(denial))
             raise

@@ -54,6 +54,8 @@ def resource_at(session: Session, where: Where) -> Resource | None:
     """Find a resource that rights stand on; None if there is none."""
     if where.level is Level.TENANT:
         return Resource(Level.TENANT)
+    if "\0" in where.name:
+        return None  # No name holds it, and not every database can be asked for it.
     if where.level is Level.DOCUMENT:
         document = document_at(session, where.name)
         return None if document is None else Resource(Level.DOCUMENT, document.id)
@@ -107,7 +109,7 @@ def named(visit: Visit, references: Iterable[str], at: Resource) -> dict[str, Pr
     found = {}
     for each in wanted:
         try:
-            row = find_principal(session, each)
+            row = None if "\0" in each else find_principal(session, each)
         except UnknownPrincipal:
             row = None
         if row is None or not (everybody or row.id in known):

@@ -180,7 +180,7 @@ def test_a_busy_engine_says_when_to_come_back(tmp_path: Path) -> None:
 
 
 def test_a_right_revoked_in_mid_stream_breaks_it_off(tmp_path: Path) -> None:
-    engine = ScriptedEngine(["word [1]. "] * 40, delay_s=0.05)
+    engine = ScriptedEngine(["word [1]. "] * 150, delay_s=0.05)
     with open_home(tmp_path, engine) as home:
         home.document("open", "Gate", TEXT)
         with served(home.app) as address, _streaming(home, address) as response:
@@ -191,13 +191,13 @@ def test_a_right_revoked_in_mid_stream_breaks_it_off(tmp_path: Path) -> None:
             rest = [each for each in lines if each]
 
     assert json.loads(rest[-1].removeprefix("data: "))["error"]["code"] == "evidence_revoked"
-    assert len(rest) < 40
+    assert len(rest) < 150
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_client_that_leaves_stops_the_engine(tmp_path: Path, streamed: bool) -> None:
     """Field report 55: engines went on for nobody, before and after the first word."""
-    engine = ScriptedEngine(["word [1]. "] * 400, delay_s=0.02)
+    engine = ScriptedEngine(["word [1]. "] * 400, delay_s=0.05)
     with open_home(tmp_path, engine) as home:
         home.document("open", "Gate", TEXT)
         with served(home.app) as address:
@@ -208,7 +208,7 @@ def test_a_client_that_leaves_stops_the_engine(tmp_path: Path, streamed: bool) -
                 with pytest.raises(httpx.ReadTimeout):
                     httpx.post(
                         f"{address}/v1/chat/completions", json=_body(),
-                        headers=home.headers("bo"), timeout=0.5,
+                        headers=home.headers("bo"), timeout=1.5,
                     )  # fmt: skip
             _until_closed(engine)
 
