@@ -68,7 +68,14 @@ class EventStream(Response):
                 "headers": self.raw_headers,
             }
         )
-        async for event in self._events:
+        nothing = {"type": "http.response.body", "body": b"", "more_body": True}
+        while True:
+            # Waits until the client has taken what it was sent. Only then is the next event
+            # made, and with it the check of its evidence: none grows old in a buffer (law 4).
+            await send(nothing)
+            event = await anext(self._events, None)
+            if event is None:
+                break
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -35,9 +35,6 @@ _ONLY: dict[str, tuple[object, ...]] = {
     "prediction": (),
     "response_format": ({"type": "text"},),
     "web_search_options": (),
-    "top_p": (1,),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
 }
 _MAX_STOPS = 4
 
@@ -105,7 +102,7 @@ def fitting(question: str, param: str, settings: Settings) -> str:
     return question
 
 
-def completion(ask: ChatAsk, text: str, closing: Closing, n_evidence: int) -> dict[str, object]:
+def completion(ask: ChatAsk, text: str, closing: Closing) -> dict[str, object]:
     """Give the whole answer as a chat completion."""
     message = {"role": "assistant", "content": text, "refusal": None}
     return {
@@ -122,7 +119,7 @@ def completion(ask: ChatAsk, text: str, closing: Closing, n_evidence: int) -> di
             }
         ],
         "usage": _usage(closing),
-        "ostiary": _ours(closing, n_evidence),
+        "ostiary": _ours(closing),
     }
 
 
@@ -148,10 +145,10 @@ class Chunks:
             delta, self._begun = {"role": "assistant", **delta}, True
         return event(self._chunk(delta, None))
 
-    def closing(self, closing: Closing, n_evidence: int) -> Iterable[bytes]:
+    def closing(self, closing: Closing) -> Iterable[bytes]:
         """Give the chunks that end a stream: how it ended, its usage if asked for, [DONE]."""
         last = self._chunk({}, closing.finish.value)
-        yield event({**last, "ostiary": _ours(closing, n_evidence)})
+        yield event({**last, "ostiary": _ours(closing)})
         if self._wants_usage:
             yield event({**self._fixed, "choices": [], "usage": _usage(closing)})
         yield b"data: [DONE]\n\n"
@@ -199,15 +196,23 @@ def _sampling(chat: ChatBody, settings: Settings) -> Sampling:
         raise WireRefused(f"stop takes up to {_MAX_STOPS} texts that are not empty", "stop")
     # Half of the context stays for the prompt, however long an answer a client would take.
     most = max(1, settings.generation.context_tokens // 2)
-    return Sampling(min(asked, most), chat.temperature or 0.0, chat.seed, stop)
+    return Sampling(
+        max_tokens=min(asked, most),
+        temperature=chat.temperature or 0.0,
+        seed=chat.seed,
+        stop=stop,
+        top_p=1.0 if chat.top_p is None else chat.top_p,
+        presence_penalty=chat.presence_penalty or 0.0,
+        frequency_penalty=chat.frequency_penalty or 0.0,
+    )
 
 
-def _ours(closing: Closing, n_evidence: int) -> dict[str, object]:
+def _ours(closing: Closing) -> dict[str, object]:
     return {
         "citations": [_citation(each) for each in closing.citations],
         "refused": closing.refused,
         "stages": stages(closing.spent),
-        "evidence": n_evidence,
+        "evidence": closing.n_evidence,
     }
 
 

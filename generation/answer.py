@@ -7,9 +7,9 @@ from contextlib import aclosing
 
 from generation.attribute import Attributor
 from generation.cite import Marks, Segment
+from generation.ending import Ending
 from generation.errors import EngineDown
 from generation.links import Links
-from generation.loop import Loop
 from generation.marker import Marker
 from generation.template import first_block
 from generation.types import Citation, Ended, Engine, Finish, Prompt, Sampling, Usage, Words
@@ -21,11 +21,13 @@ async def answer(
     sampling: Sampling,
     timeout_s: float,
     link_hosts: Collection[str],
+    max_sentences: int = 0,
 ) -> AsyncGenerator[Words | Ended, None]:
     """Stream an answer: marks checked or set, links neutralised, the secret block gone.
 
     The last item is Ended, unless an error ends the stream. Closing the generator stops the
-    engine; so does a sentence that comes a second time, which ends the answer. Raises:
+    engine; so does a sentence that comes a second time, or one more than max_sentences (0 for
+    no limit), which ends the answer. Raises:
     EngineDown, also when the engine stops without saying why; EngineBusy; PromptTooLong;
     TimeoutError.
     """
@@ -34,7 +36,7 @@ async def answer(
         Marks([e.number for e in prompt.evidence]) if engine.cites else Attributor(prompt.evidence)
     )
     page = _Page(link_hosts)
-    loop = Loop()
+    ending = Ending(max_sentences)
     finish: Finish | None = None
     usage: Usage | None = None
     async with aclosing(engine.stream(prompt, sampling, timeout_s)) as pieces:
@@ -43,7 +45,7 @@ async def answer(
                 usage = piece
                 continue
             finish = piece.finish or finish
-            if loop.caught(piece.text):
+            if ending.reached(piece.text):
                 finish = Finish.STOP
                 break
             text = page.write(marks.feed(marker.feed(piece.text)))

@@ -104,6 +104,10 @@ def chat_body(
     }
     if record.usage_in_stream:
         body["stream_options"] = {"include_usage": True}
+    neutral = Sampling()
+    for name in ("top_p", "presence_penalty", "frequency_penalty"):
+        if getattr(sampling, name) != getattr(neutral, name):
+            body[name] = getattr(sampling, name)
     if sampling.seed is not None:
         body["seed"] = sampling.seed
     if sampling.stop:

@@ -22,6 +22,8 @@ class GenerationSettings:
     slots: how many answers the embedded engine makes at once.
     max_tokens: the longest answer given when the caller does not say.
     link_hosts: hosts whose links and images survive in answers.
+    max_sentences: where an answer is ended; 0 sets no limit. None is 2 for the embedded engine,
+        whose small model does not see where to stop, and no limit for others.
     cites: whether the model's own [n] marks are trusted; None leaves it to the record.
     """
 
@@ -33,4 +35,12 @@ class GenerationSettings:
     slots: int = 4
     max_tokens: int = 160
     link_hosts: tuple[str, ...] = ()
+    max_sentences: int | None = None
     cites: bool | None = None
+
+    @property
+    def sentences(self) -> int:
+        """The limit that holds: 0 for none."""
+        if self.max_sentences is not None:
+            return self.max_sentences
+        return 0 if self.base_url else 2

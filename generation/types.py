@@ -49,12 +49,18 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the answer is drawn. max_tokens >= 1; temperature 0 is greedy."""
+    """How the answer is drawn. max_tokens >= 1; temperature 0 is greedy.
+
+    top_p in (0, 1]; the penalties in [-2, 2], 0 for none.
+    """
 
     max_tokens: int = 256
     temperature: float = 0.0
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
 
 
 class Finish(StrEnum):

@@ -129,13 +129,20 @@ class Pipeline:
         if prepared.prompt is None:
             await self._run(watch.check)
             yield Words(self.settings.refusal)
-            yield Closing(Finish.STOP, True, None, (), prepared.spent)
+            yield Closing(Finish.STOP, True, 0, None, (), prepared.spent)
             return
         if prepared.cut:
             clock.cut(Stage.GENERATE, prepared.cut)
-        hosts = self.settings.generation.link_hosts
+        limits = self.settings.generation
         left_s, begun_s = ask.deadline.remaining_s(), time.perf_counter()
-        pieces = answer(self.engine, prepared.prompt, prepared.sampling, left_s, hosts)
+        pieces = answer(
+            self.engine,
+            prepared.prompt,
+            prepared.sampling,
+            left_s,
+            limits.link_hosts,
+            limits.sentences,
+        )
         async with aclosing(watched(pieces, watch, self._run)) as checked:
             async for piece in checked:
                 if not clock.spent:
@@ -189,7 +196,8 @@ def _closing(ended: Ended, prepared: Prepared, clock: StageClock) -> Closing:
         for mark in ended.citations
     )
     spent = prepared.spent + tuple(clock.spent)
-    return Closing(ended.finish, False, ended.usage, citations, spent)
+    n_evidence = len(prepared.evidence)
+    return Closing(ended.finish, False, n_evidence, ended.usage, citations, spent)
 
 
 def _cut(fitted: Fitted) -> str:

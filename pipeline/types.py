@@ -110,10 +110,14 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The end of a streamed answer. `refused` says that it was the fixed refusal."""
+    """The end of a streamed answer. `refused` says that it was the fixed refusal.
+
+    `n_evidence` counts the passages that the answer was made from.
+    """
 
     finish: Finish
     refused: bool
+    n_evidence: int
     usage: Usage | None
     citations: tuple[Citation, ...]
     spent: tuple[Spent, ...]

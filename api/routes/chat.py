@@ -44,7 +44,7 @@ async def models(house: Home, _: Caller) -> JSONResponse:
 async def _whole(house: House, ask: ChatAsk) -> dict[str, object]:
     prepared = await house.pipeline.prepare(ask.ask)
     answer = await house.pipeline.answer(prepared)
-    return completion(ask, answer.text, answer.closing, len(prepared.evidence))
+    return completion(ask, answer.text, answer.closing)
 
 
 async def _begin(house: House, ask: ChatAsk) -> EventStream:
@@ -52,17 +52,17 @@ async def _begin(house: House, ask: ChatAsk) -> EventStream:
     prepared = await house.pipeline.prepare(ask.ask)
     pieces = house.pipeline.stream(prepared)
     first = await anext(pieces)
-    return EventStream(_events(first, pieces, Chunks(ask), len(prepared.evidence)), pieces)
+    return EventStream(_events(first, pieces, Chunks(ask)), pieces)
 
 
 async def _events(
-    first: Words | Closing, rest: Pieces, chunks: Chunks, n_evidence: int
+    first: Words | Closing, rest: Pieces, chunks: Chunks
 ) -> AsyncGenerator[bytes, None]:
     try:
-        for each in _written(chunks, first, n_evidence):
+        for each in _written(chunks, first):
             yield each
         async for piece in rest:
-            for each in _written(chunks, piece, n_evidence):
+            for each in _written(chunks, piece):
                 yield each
     except Exception as failure:
         # The status is out: an error event, no finish_reason and no [DONE] tell the client.
@@ -71,7 +71,7 @@ async def _events(
         yield event(error_body(failure))
 
 
-def _written(chunks: Chunks, piece: Words | Closing, n_evidence: int) -> list[bytes]:
+def _written(chunks: Chunks, piece: Words | Closing) -> list[bytes]:
     if isinstance(piece, Words):
         return [chunks.words(piece.text)]
-    return list(chunks.closing(piece, n_evidence))
+    return list(chunks.closing(piece))

@@ -55,6 +55,12 @@ def test_sampling_is_honoured_within_its_ranges() -> None:
 
     assert asked.ask.sampling == Sampling(7, 1.0, -3, ("a", "b"))
     assert _read(stop="END").ask.sampling.stop == ("END",)
+    penalties = _read(top_p=0.5, presence_penalty=1, frequency_penalty=-1).ask.sampling
+    assert (penalties.top_p, penalties.presence_penalty, penalties.frequency_penalty) == (
+        0.5,
+        1,
+        -1,
+    )
     assert _read().ask.sampling == Sampling(SETTINGS.generation.max_tokens)
 
 
@@ -78,9 +84,6 @@ def test_a_longer_answer_than_the_context_holds_is_asked_for_in_vain() -> None:
         ("prediction", {}),
         ("response_format", {"type": "json_object"}),
         ("web_search_options", {}),
-        ("top_p", 0.5),
-        ("presence_penalty", 1),
-        ("frequency_penalty", -1),
     ],
 )
 def test_what_would_change_the_answer_and_is_not_there_is_refused_by_name(
