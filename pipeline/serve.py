@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from acl.authorize import Authority
 from acl.session import Database
+from acl.types import AccessScope
 from generation.answer import answer
 from generation.budget import Fitted, fit
 from generation.errors import PromptTooLong
@@ -24,6 +25,7 @@ from pipeline.stages import Stages
 from pipeline.telemetry import Meter, StageClock
 from pipeline.types import Answer, Ask, Citation, Closing, Prepared, Ranked, Stage
 from pipeline.watch import Watch, watched
+from retrieval.types import Candidate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,6 +68,22 @@ class Pipeline:
             with clock(Stage.RERANK):
                 ranking = await self._run(self.stages.rerank, ask, standing, clock)
         return Ranked(ask, scope, ranking, tuple(clock.spent))
+
+    async def search(self, ask: Ask) -> Ranked:
+        """Retrieve, and check once more that it all may be read before it leaves.
+
+        Raises: as `retrieve`; EvidenceRevoked if rights fell again and again meanwhile.
+        """
+        for start in range(1, _FRESH_STARTS + 1):
+            ranked = await self.retrieve(ask)
+            try:
+                await self._run(self._watch(ranked.scope, ranked.ranking).check)
+            except EvidenceRevoked:
+                if start == _FRESH_STARTS:
+                    raise
+            else:
+                return ranked
+        raise AssertionError("the last start returns or raises")
 
     async def prepare(self, ask: Ask) -> Prepared:
         """Retrieve, choose the evidence and write the prompt: all that may still fail loudly.
@@ -115,7 +133,7 @@ class Pipeline:
         for start in range(1, _FRESH_STARTS + 1):
             try:
                 text, closing = await self._whole(prepared)
-                await self._run(self._watch(prepared).check)
+                await self._run(self._watch(prepared.ranked.scope, prepared.evidence).check)
                 return Answer(text, closing)
             except EvidenceRevoked:
                 if start == _FRESH_STARTS:
@@ -125,7 +143,8 @@ class Pipeline:
 
     async def _once(self, prepared: Prepared) -> AsyncGenerator[Words | Closing, None]:
         clock = StageClock(self.settings.budgets, self.meter)
-        watch, ask = self._watch(prepared), prepared.ranked.ask
+        ask = prepared.ranked.ask
+        watch = self._watch(prepared.ranked.scope, prepared.evidence)
         if prepared.prompt is None:
             await self._run(watch.check)
             yield Words(self.settings.refusal)
@@ -163,9 +182,9 @@ class Pipeline:
         assert closing is not None, "a stream ends with its closing or raises"  # noqa: S101 - a bug, not input
         return "".join(text), closing
 
-    def _watch(self, prepared: Prepared) -> Watch:
-        passages = frozenset(each.passage.id for each in prepared.evidence)
-        return Watch(self.database, self.authority, prepared.ranked.scope, passages)
+    def _watch(self, scope: AccessScope, resting_on: Sequence[Candidate]) -> Watch:
+        passages = frozenset(each.passage.id for each in resting_on)
+        return Watch(self.database, self.authority, scope, passages)
 
     def _check(self, ask: Ask) -> None:
         if not ask.question.strip():

@@ -25,7 +25,7 @@ async def search(request: Request, house: Home, caller: Caller, by: By) -> JSONR
         raise WireRefused(f"top_k is {body.top_k}, it goes from 1 to {most}", "top_k")
     question = fitting(body.query, "query", house.settings)
     ask = Ask(caller, question, by, depth=body.top_k)
-    ranked = await while_connected(request.receive, house.pipeline.retrieve(ask))
+    ranked = await while_connected(request.receive, house.pipeline.search(ask))
     return JSONResponse(_results(ranked, body.top_k))
 
 
