@@ -59,17 +59,14 @@ def read_chat(
     """Turn a chat body into an ask.
 
     Only named fields are read, so whatever would steer an engine (salts, slots, priorities,
-    templates, transfer parameters) stays outside. Raises: WireRefused.
+    templates, transfer parameters) stays outside. There is one model: a client that was
+    written for another service keeps the name it says, and is told the real one.
+    Raises: WireRefused.
     """
     for field, values in _ONLY.items():
         if body.get(field) is not None and body[field] not in values:
             raise WireRefused(f"{field} is not supported here", field, code="unsupported_parameter")
     chat = checked(ChatBody, body)
-    if chat.model not in (MODEL, engine_model):
-        raise WireRefused(
-            f"the model {chat.model[:100]!r} does not exist here; there is {MODEL!r}", "model",
-            status=404, code="model_not_found",
-        )  # fmt: skip
     last = chat.messages[-1]
     if last.role != "user":
         raise WireRefused("the last message must be the user's", f"messages.{_end(chat)}.role")
@@ -86,7 +83,8 @@ def read_chat(
         sampling=_sampling(chat, settings),
     )
     wants_usage = chat.stream_options is not None and chat.stream_options.include_usage
-    return ChatAsk(ask, chat.model, bool(chat.stream), wants_usage)
+    model = engine_model if chat.model == engine_model else MODEL
+    return ChatAsk(ask, model, bool(chat.stream), wants_usage)
 
 
 def fitting(question: str, param: str, settings: Settings) -> str:

@@ -163,6 +163,10 @@ def test_the_engines_own_model_name_is_taken_too() -> None:
     assert _read(model="small-model").model == "small-model"
 
 
+def test_a_client_that_names_another_services_model_is_served_and_told_which_it_was() -> None:
+    assert _read(model="gpt-4o").model == "ostiary"
+
+
 def test_no_text_can_end_an_event_before_its_end() -> None:
     written = event({"text": "a\n\ndata: [DONE]\r\n\u2028\u0085 é"})
 
