@@ -46,7 +46,9 @@ def main() -> None:
     try:
         app()
     except (AclError, RetrievalError, GenerationError, PipelineError) as failure:
-        Console(stderr=True).print(f"ostiary: {failure}", style="bold red", markup=False)
+        Console(stderr=True).print(
+            f"ostiary: {failure}", style="bold red", markup=False, highlight=False, soft_wrap=True
+        )
         sys.exit(1)
 
 

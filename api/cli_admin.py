@@ -245,4 +245,4 @@ def _writing(tenant: str) -> Iterator[Writing]:
 
 
 def _say(text: str) -> None:
-    Console().print(text, markup=False, highlight=False)
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
