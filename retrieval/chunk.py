@@ -16,6 +16,7 @@ _WINDOW_CHARS = 8_192
 # length as one token would otherwise make a megabyte of it one passage.
 _CHARS_PER_TOKEN = 8
 _TITLE_SHARE = 4
+_HEADING_STEP = 8
 
 
 class Chunker:
@@ -39,7 +40,9 @@ class Chunker:
         self._passage_tokens = passage_tokens
         self._overlap_tokens = overlap_tokens
         self._heading_tokens = passage_tokens // _TITLE_SHARE
-        least = passage_tokens - self._n_marks - self._heading_tokens
+        self._splitters: dict[tuple[bool, int], TextSplitter | MarkdownSplitter] = {}
+        # A line break may be a token, and the whole is rounded up.
+        least = passage_tokens - self._n_marks - self._heading_tokens - _HEADING_STEP
         if least < 8 or overlap_tokens < 0:
             raise ValueError(
                 f"passages of {passage_tokens} tokens with {overlap_tokens} shared leave {least} "
@@ -61,10 +64,10 @@ class Chunker:
         page is the one it starts on.
         """
         text = parsed.text
-        room = self._passage_tokens - self._n_marks - self._count(f"{self.heading(parsed.title)}\n")
-        overlap = min(self._overlap_tokens, room // 2)
-        kind = MarkdownSplitter if parsed.media_type == "text/markdown" else TextSplitter
-        by_tokens = kind.from_huggingface_tokenizer(self._tokenizer, room, overlap)
+        heading = self._count(f"{self.heading(parsed.title)}\n")
+        # Rounded up, so that a few splitters serve all titles.
+        room = self._passage_tokens - self._n_marks - -(-heading // _HEADING_STEP) * _HEADING_STEP
+        by_tokens = self._splitter(parsed.media_type == "text/markdown", room)
         by_chars = TextSplitter(room * _CHARS_PER_TOKEN)
         starts = [page.start for page in parsed.pages]
         pieces = []
@@ -74,6 +77,16 @@ class Chunker:
                 page = parsed.pages[bisect_right(starts, start) - 1].number if starts else None
                 pieces.append(Piece(piece, start, start + len(piece), page))
         return tuple(pieces)
+
+    def _splitter(self, markdown: bool, room: int) -> TextSplitter | MarkdownSplitter:
+        made = self._splitters.get((markdown, room))
+        if made is None:
+            # Costs 20 ms, more than most documents: each copies the tokenizer.
+            kind = MarkdownSplitter if markdown else TextSplitter
+            overlap = min(self._overlap_tokens, room // 2)
+            made = kind.from_huggingface_tokenizer(self._tokenizer, room, overlap)
+            self._splitters[markdown, room] = made
+        return made
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
