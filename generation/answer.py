@@ -8,10 +8,10 @@ from contextlib import aclosing
 from generation.attribute import Attributor
 from generation.cite import Marks, Segment
 from generation.ending import Ending
-from generation.errors import EngineDown
+from generation.errors import EngineDown, GenerationError
 from generation.links import Links
 from generation.marker import Marker
-from generation.template import first_block
+from generation.template import first_block, messages
 from generation.types import Citation, Ended, Engine, Finish, Prompt, Sampling, Usage, Words
 
 
@@ -37,6 +37,7 @@ async def answer(
     )
     page = _Page(link_hosts)
     ending = Ending(max_sentences)
+    said: list[str] = []
     finish: Finish | None = None
     usage: Usage | None = None
     async with aclosing(engine.stream(prompt, sampling, timeout_s)) as pieces:
@@ -48,6 +49,7 @@ async def answer(
             if ending.reached(piece.text):
                 finish = Finish.STOP
                 break
+            said.append(piece.text)
             text = page.write(marks.feed(marker.feed(piece.text)))
             if text:
                 yield Words(text)
@@ -56,7 +58,21 @@ async def answer(
     rest = page.write(marks.feed(marker.flush()) + marks.flush()) + page.end()
     if rest:
         yield Words(rest)
+    if usage is None:
+        usage = await _counted(engine, prompt, "".join(said))
     yield Ended(finish, usage, tuple(page.citations))
+
+
+async def _counted(engine: Engine, prompt: Prompt, said: str) -> Usage | None:
+    """Count what an engine that was stopped, or tells nothing, did not count itself.
+
+    The chat template's own tokens are left out, and how many were cached is not known.
+    """
+    laid = "".join(each["content"] for each in messages(prompt, block=False, cites=engine.cites))
+    try:
+        return Usage(await engine.count_tokens(laid), await engine.count_tokens(said), None)
+    except (GenerationError, TimeoutError):
+        return None
 
 
 class _Page:

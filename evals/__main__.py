@@ -1,0 +1,98 @@
+"""`python -m evals checks FOLDER`: run a permissions collection against a running server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from sqlalchemy import func, select
+
+from acl.directory import find_principal, find_tenant
+from acl.keys import create_key
+from acl.session import Database
+from acl.tables import DocumentRow
+from evals.checks import bound, load_rights, run_checks
+from pipeline.build import open_database
+from pipeline.settings import load_settings
+from retrieval.tables import ContentRow, PassageRow
+
+_HOUR_S = 3600
+
+app = typer.Typer(help="Is it right, is it safe.", add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def evals() -> None:
+    """Judge a running server."""
+
+
+@app.command()
+def checks(
+    folder: Annotated[Path, typer.Argument(help="documents, principals and checks as JSONL.")],
+    tenant: Annotated[str, typer.Option(envvar="OSTIARY_TENANT")],
+    url: Annotated[str, typer.Option(envvar="OSTIARY_URL")] = "http://127.0.0.1:8080",
+    n_checks: Annotated[int, typer.Option(help="The first so many; 0 for all.")] = 0,
+) -> None:
+    """Run every check as its user, with keys that live an hour; exit 1 on a leak or shortfall."""
+    rights = load_rights(folder)
+    chosen = rights.checks[:n_checks] if n_checks else rights.checks
+    settings = load_settings()
+    database = open_database(settings)
+    tenant_id = find_tenant(database, tenant)
+    users = sorted({each.user for each in chosen})
+    keys = _keys(database, tenant_id, users, settings.secret_bytes())
+    name_of, n_passages = stored(database, tenant_id)
+    console = Console()
+    with httpx.Client(base_url=url, timeout=60) as client:
+        running = run_checks(client, rights, chosen, keys.__getitem__, name_of, n_passages)
+        done = list(track(running, "Checking", total=len(chosen), console=Console(stderr=True)))
+    database.close()
+    leaks, misses = sum(each.is_leak for each in done), sum(each.is_miss for each in done)
+    short = sum(each.n_short > 0 for each in done)
+    first = sum(each.rank == 1 for each in done)
+    table = Table("what", "events", "of", "bound at 95 %", box=None)
+    n_allowed = sum(each.check.allowed for each in done)
+    for name, events, of in (
+        ("leak", leaks, len(done)),
+        ("fewer results than there are", short, len(done)),
+        ("allowed document not found", misses, n_allowed),
+    ):
+        limit = bound(events, of)
+        table.add_row(name, str(events), str(of), f"{limit:.4f}" if events == 0 else "")
+    console.print(table)
+    console.print(f"{first} of {n_allowed} allowed documents came first")
+    raise typer.Exit(1 if leaks or short else 0)
+
+
+def stored(database: Database, tenant: str) -> tuple[dict[str, str], dict[str, int]]:
+    """Map public document ids to the ids they were ingested under, and those to passages."""
+    with database.reading(tenant) as session:
+        rows = session.execute(
+            select(DocumentRow.public_id, ContentRow.source, func.count(PassageRow.id))
+            .join(ContentRow, ContentRow.document_id == DocumentRow.id)
+            .join(PassageRow, PassageRow.document_id == DocumentRow.id)
+            .group_by(DocumentRow.public_id, ContentRow.source)
+        ).all()
+    name_of = {public: source.partition("/")[2] for public, source, _ in rows}
+    return name_of, {source.partition("/")[2]: n for _, source, n in rows}
+
+
+def _keys(database: Database, tenant: str, users: list[str], secret: bytes) -> dict[str, str]:
+    end = time.time() + _HOUR_S
+    with database.writing(tenant) as writing:
+        return {
+            user: create_key(
+                writing, find_principal(writing.session, user), secret, "evals", end
+            )
+            for user in users
+        }  # fmt: skip
+
+
+if __name__ == "__main__":
+    app()
