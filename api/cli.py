@@ -104,7 +104,7 @@ def ingest(
     with build_sandbox(settings) as sandbox:
         flow = Ingest(database, build_maker(settings, encoder, sandbox))
         flow.prepare(tenant_id, items, sheet)
-        with Progress(console=quiet, transient=True) as progress:
+        with Progress(console=quiet, transient=True, disable=not quiet.is_terminal) as progress:
             task = progress.add_task("Ingesting", total=len(items))
             for outcome in flow.run(tenant_id, items):
                 outcomes.append(outcome)

@@ -24,6 +24,10 @@ def ask_server(question: str, url: str, key: str, console: Console) -> int:
     except openai.APIStatusError as failure:
         console.print(f"ostiary: {failure.status_code}: {failure.message}", style="bold red")
         return 1
+    except openai.APIConnectionError:
+        said = f"ostiary: no answer from {url}; is a server running there (ostiary serve)?"
+        console.print(said, style="bold red", markup=False, soft_wrap=True)
+        return 1
     except openai.APIError as failure:
         console.print(f"\nostiary: {failure.message}", style="bold red", markup=False)
         return 1

@@ -79,7 +79,7 @@ def read_sheet(path: Path, root: str = "") -> AccessSheet:
     except (OSError, UnicodeDecodeError) as failure:
         raise RulesRefused(f"{path}: can't be read: {failure}") from failure
     except yaml.YAMLError as failure:
-        raise RulesRefused(f"{path}: is not YAML: {failure}") from failure
+        raise RulesRefused(f"{path}: is not YAML: {_where(failure)}") from failure
     except ValidationError as failure:
         faults = "; ".join(
             f"{' > '.join(map(str, fault['loc']))}: {fault['msg']}"
@@ -103,6 +103,13 @@ def read_sheet(path: Path, root: str = "") -> AccessSheet:
         if not (path.parent / file).is_file():
             raise RulesRefused(f"{path}: documents > {file}: there is no such file")
     return AccessSheet(name, sheet.users, sheet.groups, collections, documents)
+
+
+def _where(failure: yaml.YAMLError) -> str:
+    if isinstance(failure, yaml.MarkedYAMLError) and failure.problem_mark is not None:
+        mark = failure.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {failure.problem}"
+    return " ".join(str(failure).split())
 
 
 def check_references(session: Session, sheet: AccessSheet) -> None:

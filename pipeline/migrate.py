@@ -41,7 +41,8 @@ def require_newest(database: Database) -> None:
         found = _current(connection)
     if found != _newest():
         raise SettingsRefused(
-            f"the database has schema {found or 'none'}, this version needs {_newest()}: run ostiary migrate"
+            f"the database has schema {found or 'none'}, this version needs {_newest()}: "
+            "run ostiary migrate"
         )
 
 

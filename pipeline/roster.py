@@ -14,6 +14,7 @@ from acl.groups import add_member
 from acl.session import Database
 from acl.types import Kind
 from pipeline.errors import RulesRefused
+from pipeline.sources import first_fault
 
 
 class _Line(BaseModel):
@@ -57,9 +58,10 @@ def import_roster(database: Database, tenant: str, path: Path) -> Imported:
                     group, made = create_principal(writing, Kind.GROUP, _name(each, Kind.GROUP))
                     n_groups += made
                     n_memberships += add_member(writing, group, user)
-            except (ValueError, ValidationError, AclRefused) as failure:
-                first = str(failure).splitlines()[0]
-                raise RulesRefused(f"{path}: line {number}: {first}") from failure
+            except ValidationError as failure:
+                raise RulesRefused(f"{path}: line {number}: {first_fault(failure)}") from failure
+            except (ValueError, AclRefused) as failure:
+                raise RulesRefused(f"{path}: line {number}: {failure}") from failure
     return Imported(n_users, n_groups, n_memberships)
 
 

@@ -79,7 +79,7 @@ def from_sheet(paths: list[Path], folder: Path, sheet: AccessSheet) -> list[Item
             raise RulesRefused(f"{path}: there is no such file or folder")
         for file in [path] if path.is_file() else _walk(path):
             try:
-                below = _key(file.resolve().relative_to(folder.resolve()))
+                below = _key(file.absolute().relative_to(folder.absolute()))
             except ValueError:
                 raise RulesRefused(f"{file}: lies outside {folder}, the access file's") from None
             rule = sheet.documents.get(below, Rule())
@@ -104,9 +104,11 @@ def from_jsonl(path: Path, collection: str, rule: Rule | None) -> list[Item]:
             continue
         try:
             item = _Line.model_validate(json.loads(line))
-        except (ValueError, ValidationError) as failure:
-            first = str(failure).splitlines()[0]
-            faults.append(f"line {number}: {first}")
+        except ValidationError as failure:
+            faults.append(f"line {number}: {first_fault(failure)}")
+            continue
+        except ValueError as failure:
+            faults.append(f"line {number}: is not JSON: {failure}")
             continue
         own = rule if item.readers is None else Rule(read=item.readers, cut=True)
         text = Text(_line(item.title) or item.id, _clean(item.text))
@@ -117,15 +119,23 @@ def from_jsonl(path: Path, collection: str, rule: Rule | None) -> list[Item]:
     return _distinct(items)
 
 
+def first_fault(failure: ValidationError) -> str:
+    """Say in one line what is wrong first, and where."""
+    first = failure.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
 def _walk(folder: Path) -> Iterator[Path]:
-    # Links to folders are not followed: a loop ends nowhere, and a link out of the folder
-    # would ingest what nobody meant.
+    # Links are passed over: a loop ends nowhere, and a link out of the folder would bring in
+    # what nobody meant. A link that is named itself is followed.
     for top, folders, files in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted(files):
-            hidden = name.startswith(".")
-            if not hidden and Path(name).suffix.lower() in SUFFIXES:
-                yield Path(top) / name
+            file = Path(top) / name
+            passed = name.startswith(".") or file.is_symlink()
+            if not passed and file.suffix.lower() in SUFFIXES:
+                yield file
         folders[:] = [each for each in folders if not each.startswith(".")]
 
 
