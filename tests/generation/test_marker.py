@@ -42,3 +42,18 @@ def test_cutting_changes_nothing_and_no_long_piece_of_the_block_remains(
     given_text = passed(text, sizes)
     assert given_text == passed(text, [len(text) + 1])
     assert passed(given_text, [1]) == given_text
+
+
+@given(
+    st.text("abcdefgxyz237 .,é", max_size=120),
+    st.lists(st.integers(1, 9), min_size=1),
+    st.text("abcdefgxyz237", min_size=26, max_size=26),
+)
+def test_where_an_answer_is_cut_tells_nothing_of_the_block(
+    text: str, sizes: list[int], other: str
+) -> None:
+    def pieces(block: str) -> list[str]:
+        marker = Marker(block)
+        return [marker.feed(piece) for piece in cuts(text, sizes)]
+
+    assert pieces(BLOCK) == pieces(other) or "…" in "".join(pieces(BLOCK) + pieces(other))
