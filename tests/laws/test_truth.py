@@ -1,0 +1,179 @@
+"""Law 9: a kill at any moment loses nothing that was reported, and leaves nothing half done."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from sqlalchemy import func, select, update
+
+from acl.authorize import Authority
+from acl.directory import find_principal, find_tenant
+from acl.salt import cache_salt
+from acl.session import Database
+from acl.tables import DocumentRow, InstanceRow
+from acl.types import Principal
+from retrieval.corpus import Corpus
+from retrieval.hashed import HashedEncoder
+from retrieval.index import exact_scores
+from retrieval.shelf import Shelf
+from retrieval.tables import ContentRow, PassageRow
+from retrieval.tenant_index import TenantIndex
+from retrieval.words import Lexicon
+from tests.journeys.running import OSTIARY, Installed
+
+N_FILES = 120
+N_KILLS = 6
+
+
+@pytest.fixture(name="home")
+def _home(tmp_path: Path) -> Installed:
+    home = Installed.at(tmp_path / "home", "acme", OSTIARY_RETRIEVAL__ENCODER="hashed")
+    home.say("tenant", "add", "acme")
+    home.say("user", "add", "ana")
+    files = tmp_path / "files"
+    files.mkdir()
+    for number in range(N_FILES):
+        paragraphs = [f"Paragraph {n} of file {number} tells of herons. " * 9 for n in range(9)]
+        (files / f"file{number:03}.md").write_text("\n\n".join(paragraphs))
+    return home
+
+
+def _killed_ingest(home: Installed, files: Path, after_s: float) -> list[dict[str, str]]:
+    """Run an ingest and kill it; gives what it had reported by then."""
+    command = [OSTIARY, "ingest", str(files), "--collection", "birds", "--json"]
+    with subprocess.Popen(
+        command, env=home.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        time.sleep(after_s)
+        process.send_signal(signal.SIGKILL)
+        lines = [first, *process.stdout]
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def _database(home: Installed) -> Database:
+    return Database(f"sqlite:///{home.environment['OSTIARY_HOME']}/ostiary.db")
+
+
+def _check_whole(database: Database, tenant: str) -> set[str]:
+    """Check that every document has all it needs; gives the sources that are in."""
+    encoder = HashedEncoder()
+    with database.reading(tenant) as session:
+        documents = set(session.scalars(select(DocumentRow.id)))
+        contents = {row.document_id: row.source for row in session.scalars(select(ContentRow))}
+        rows = session.execute(
+            select(PassageRow.document_id, func.count(), func.max(PassageRow.ordinal)).group_by(
+                PassageRow.document_id
+            )
+        ).all()
+        found = session.execute(select(PassageRow.id, PassageRow.vector)).all()
+    vectors = {number: vector for number, vector in found}  # noqa: C416 - rows are no pairs to mypy
+    assert documents == set(contents) == {document for document, *_ in rows}
+    assert all(n == last and n > 1 for _, n, last in rows)
+
+    changes = Corpus(database, encoder.name, encoder.width).changes(tenant, None)
+    index = TenantIndex.empty(encoder.width).apply(changes, Lexicon(), 100)
+    assert index.n_rows == len(vectors)
+    query = encoder.encode_query("herons of file 7")
+    classes = np.unique(changes.rows.classes)
+    ids, scores = index.dense(query, classes, 10)
+    stored = np.stack([np.frombuffer(vectors[int(each)], "<f4") for each in ids])
+    assert np.array_equal(scores, exact_scores(stored.astype(np.float32), query))
+    best = sorted(
+        ((-float(np.dot(np.frombuffer(v, "<f4"), query)), n) for n, v in vectors.items())
+    )  # fmt: skip
+    assert {round(-score, 5) for score, _ in best[:10]} == {round(float(s), 5) for s in scores}
+    return set(contents.values())
+
+
+@pytest.mark.slow
+def test_an_ingest_killed_at_any_moment_keeps_what_it_reported(
+    home: Installed, tmp_path: Path
+) -> None:
+    chance = random.Random(11)  # noqa: S311 - repeatable
+    files, reported = tmp_path / "files", set()
+    database = _database(home)
+    tenant = find_tenant(database, "acme")
+    for kill in range(N_KILLS):
+        lines = _killed_ingest(home, files, chance.random() * 0.4)
+        reported |= {Path(line["document"]).name for line in lines}
+        stored = {source.rpartition("/")[2] for source in _check_whole(database, tenant)}
+        assert reported <= stored, f"kill {kill} lost what was reported"
+        known = [line for line in lines if Path(line["document"]).name in reported]
+        assert all(line["result"] in {"created", "unchanged"} for line in known)
+
+    report = home.say("ingest", str(files), "--collection", "birds", "--json")
+    results = [json.loads(line)["result"] for line in report.splitlines()]
+    assert len(results) == N_FILES
+    assert results.count("unchanged") >= len(reported)
+    assert len(_check_whole(database, tenant)) == N_FILES
+    database.close()
+
+
+def test_a_server_killed_while_an_ingest_runs_answers_right_when_it_is_back(
+    home: Installed, tmp_path: Path
+) -> None:
+    settings = {**home.environment, "OSTIARY_GENERATION__BASE_URL": "http://127.0.0.1:9/v1"}
+    home = Installed(settings)
+    key = home.say("key", "add", "user:ana")
+    home.say("ingest", str(tmp_path / "files/file000.md"), "--collection", "birds")
+    home.say("grant", "user:ana", "read", "collection:birds")
+
+    def found(url: str) -> int:
+        body = {"query": "herons", "top_k": 100}
+        headers = {"Authorization": f"Bearer {key}"}
+        return int(httpx.post(f"{url}/v1/search", json=body, headers=headers).json()["returned"])
+
+    with subprocess.Popen(
+        [OSTIARY, "ingest", str(tmp_path / "files"), "--collection", "birds"],
+        env=home.environment, stdout=subprocess.DEVNULL,
+    ) as ingest:  # fmt: skip
+        with subprocess.Popen(
+            [OSTIARY, "serve", "--port", "0"], env=home.environment, stderr=subprocess.PIPE
+        ) as server:
+            assert server.stderr is not None
+            server.stderr.readline()
+            server.send_signal(signal.SIGKILL)
+        assert ingest.wait(120) == 0
+    with home.serving() as url:
+        assert found(url) == 100
+        home.say("revoke", "user:ana", "read", "collection:birds")
+        assert found(url) == 0
+
+
+def test_a_new_incarnation_ends_memos_indexes_and_salts(home: Installed, tmp_path: Path) -> None:
+    home.say("ingest", str(tmp_path / "files/file000.md"), "--collection", "birds")
+    home.say("grant", "user:ana", "read", "collection:birds")
+    database, encoder = _database(home), HashedEncoder()
+    tenant = find_tenant(database, "acme")
+    with database.reading(tenant) as session:
+        ana = Principal(tenant, find_principal(session, "user:ana").id, "user:ana")
+    authority = Authority(database)
+    source = Corpus(database, encoder.name, encoder.width)
+    shelf = Shelf(source, Lexicon(), width=encoder.width, merge_rows=100)
+
+    def state() -> tuple[object, str]:
+        scope = authority.mint(ana)
+        at = scope.counters
+        index = shelf.at(tenant, at.content_sequence, at.incarnation)
+        return index, cache_salt(scope, {}, b"s" * 32)
+
+    before, again = state(), state()
+    with database.engine.begin() as connection:
+        connection.execute(update(InstanceRow).values(incarnation="another-life"))
+    after = state()
+    database.close()
+
+    assert before[0] is again[0]
+    assert before[1] == again[1]
+    assert after[0] is not before[0]
+    assert after[1] != before[1]
