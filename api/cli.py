@@ -93,7 +93,8 @@ def ingest(
     sheet = None if acl is None else read_sheet(acl, collection)
     rule = Rule(read=tuple(allow or ()), deny=tuple(deny or ())) if allow or deny else None
     items = _items(paths, collection, rule, acl, sheet)
-    from pipeline.build import build_encoder, build_maker, build_sandbox, open_database
+    from pipeline.build import build_encoder, build_maker, build_sandbox
+    from pipeline.migrate import open_database
 
     settings = load_settings()
     database = open_database(settings)

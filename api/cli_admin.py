@@ -29,6 +29,7 @@ from acl.groups import add_member, delete_principal, remove_member
 from acl.keys import create_key, key_prefix, revoke_key
 from acl.session import Database, Writing
 from acl.types import Action, Effect, Grant, Kind, Level, Resource
+from pipeline.migrate import open_database
 from pipeline.settings import load_settings
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", envvar="OSTIARY_TENANT", help="Its name.")]
@@ -229,8 +230,6 @@ def _resource(session: Session, text: str) -> Resource:
 
 @contextmanager
 def _database() -> Iterator[Database]:
-    from pipeline.build import open_database
-
     database = open_database(load_settings())
     try:
         yield database

@@ -18,7 +18,7 @@ from acl.keys import create_key
 from acl.session import Database
 from acl.tables import DocumentRow
 from evals.checks import bound, load_rights, run_checks
-from pipeline.build import open_database
+from pipeline.migrate import open_database
 from pipeline.settings import load_settings
 from retrieval.tables import ContentRow, PassageRow
 

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from sqlalchemy.exc import OperationalError
-
 from acl.authorize import Authority
 from acl.directory import tenants
-from acl.errors import StorageFull
 from acl.session import Database
 from generation.capability import RECORDS
 from generation.types import Engine
@@ -24,7 +21,7 @@ from pipeline.assemble import Assembler
 from pipeline.documents import Documents
 from pipeline.follow import Follower
 from pipeline.making import Maker
-from pipeline.migrate import migrate, require_newest
+from pipeline.migrate import open_database
 from pipeline.models import models_folder, resolve
 from pipeline.rights import Rights
 from pipeline.serve import Pipeline
@@ -90,25 +87,6 @@ class House:
         self.sandbox.close()
         self.pool.shutdown(cancel_futures=True)
         self.database.close()
-
-
-def open_database(settings: Settings) -> Database:
-    """Open the database; the embedded one is made and migrated on the way.
-
-    Raises: SettingsRefused if a served database has another schema; StorageFull.
-    """
-    try:
-        if not settings.database_url:
-            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = Database(settings.url)
-        if database.dialect == "sqlite":
-            migrate(database)
-        else:
-            require_newest(database)
-    except (OSError, OperationalError) as failure:
-        said = failure.orig if isinstance(failure, OperationalError) else failure.strerror
-        raise StorageFull(f"can't open the database in {settings.home}: {said}") from failure
-    return database
 
 
 def build_encoder(settings: Settings, threads: int) -> Encoder:

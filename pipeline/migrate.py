@@ -1,4 +1,4 @@
-"""Brings a database to the schema of this version, and gives a new one its incarnation."""
+"""Opens a database at the schema of this version, and gives a new one its incarnation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,35 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from acl.errors import StorageFull
 from acl.session import Database
 from acl.tables import InstanceRow
 from pipeline.errors import SettingsRefused
+from pipeline.settings import Settings
 
 _INCARNATION_BYTES = 16
+
+
+def open_database(settings: Settings) -> Database:
+    """Open the database; the embedded one is made and migrated on the way.
+
+    Raises: SettingsRefused if a served database has another schema; StorageFull.
+    """
+    try:
+        if not settings.database_url:
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = Database(settings.url)
+        if database.dialect == "sqlite":
+            migrate(database)
+        else:
+            require_newest(database)
+    except (OSError, OperationalError) as failure:
+        said = failure.orig if isinstance(failure, OperationalError) else failure.strerror
+        raise StorageFull(f"can't open the database in {settings.home}: {said}") from failure
+    return database
 
 
 def migrate(database: Database) -> bool:
