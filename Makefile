@@ -37,6 +37,9 @@ fix: $(READY)
 bench: models
 	@$(BIN)/python -m benchmarks
 
+bench-%: models
+	@$(BIN)/python -m benchmarks $*
+
 lock: $(READY)
 	@{ sed -n '1,2p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
 	@mv constraints.new constraints.txt

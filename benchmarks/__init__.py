@@ -1,0 +1,1 @@
+"""How fast, against what, in the same run. `python -m benchmarks [NAME]`."""
