@@ -11,8 +11,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api.errors import ClientGone
+from pipeline.types import Deadline
 
 T = TypeVar("T")
+
+# What the last events of a stream that ran out of time may take to leave.
+_GRACE_S = 1.0
 
 
 async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
@@ -43,19 +47,28 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], source: AsyncGenerator[object, None]
+        self,
+        events: AsyncGenerator[bytes, None],
+        source: AsyncGenerator[object, None],
+        by: Deadline,
     ) -> None:
         """Take the events, and what they are made from: it may have begun before they did."""
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
         self._source = source
+        self._by = by
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the events end or the client goes."""
+        """Send until the events end, the client goes or the deadline passes.
+
+        An engine keeps its own time only while it is asked for more: a client that takes
+        nothing must not hold it longer. Then the connection is broken off.
+        """
         try:
-            with suppress(ClientGone):
-                await while_connected(receive, self._send(send))
+            with suppress(ClientGone, TimeoutError):
+                async with asyncio.timeout(self._by.remaining_s() + _GRACE_S):
+                    await while_connected(receive, self._send(send))
         finally:
             await self._events.aclose()
             await self._source.aclose()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from generation.capability import Capability, Field, chat_body
 from generation.errors import EngineBusy, EngineDown, GenerationError, PromptTooLong
@@ -17,6 +18,8 @@ from generation.types import Delta, Finish, Prompt, Sampling, Usage
 if TYPE_CHECKING:
     from openai import AsyncStream, OpenAIError
     from openai.types.chat import ChatCompletionChunk
+
+T = TypeVar("T")
 
 _CONNECT_S = 5.0
 _ASK_S = 10.0
@@ -38,7 +41,8 @@ class RemoteEngine:
 
     base_url ends in the version, e.g. http://localhost:8000/v1. An empty model is the first
     one that the engine lists, known once `ready` has said so or a stream has begun. `direct`
-    goes past any proxy of the environment. Nothing is retried and no redirect is followed.
+    goes past any proxy of the environment. No redirect is followed, and nothing is retried but a
+    connection that broke before the first byte of an answer, once.
     """
 
     def __init__(
@@ -65,6 +69,8 @@ class RemoteEngine:
             ),
         )
         self._OpenAIError = openai.OpenAIError
+        self._APIConnectionError = openai.APIConnectionError
+        self._APITimeoutError = openai.APITimeoutError
         self._root = base_url.rstrip("/").removesuffix("/v1")
         self._record = record
         self._model = model
@@ -104,7 +110,7 @@ class RemoteEngine:
         usage: Usage | None = None
         try:
             async with asyncio.timeout_at(until):
-                chunks = await self._open(prompt, sampling, extra)
+                chunks = await self._twice(partial(self._open, prompt, sampling, extra))
             while True:
                 # Not around the yield: a timeout must not be open while the caller runs.
                 async with asyncio.timeout_at(until):
@@ -138,9 +144,7 @@ class RemoteEngine:
         body: dict[str, object] = {self._record.tokenize_field: text}
         try:
             async with asyncio.timeout(_ASK_S):
-                answer: object = await self._client.post(
-                    self._root + self._record.tokenize_path, body=body, cast_to=object
-                )
+                answer = await self._twice(partial(self._post, self._record.tokenize_path, body))
         except (self._OpenAIError, ValueError) as error:
             raise self._translate(error, Sampling()) from None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
@@ -164,6 +168,22 @@ class RemoteEngine:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    async def _twice(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again when a connection broke before an answer began.
+
+        A server may close an idle connection just as it is taken up again: that is no sign
+        of a server that is down. One that is refuses the second time too.
+        """
+        try:
+            return await ask()
+        except self._APITimeoutError:
+            raise
+        except self._APIConnectionError:
+            return await ask()
+
+    async def _post(self, path: str, body: dict[str, object]) -> object:
+        return await self._client.post(self._root + path, body=body, cast_to=object)
 
     async def _open(
         self, prompt: Prompt, sampling: Sampling, extra: Mapping[str, Field]

@@ -52,7 +52,7 @@ async def _begin(house: House, ask: ChatAsk) -> EventStream:
     prepared = await house.pipeline.prepare(ask.ask)
     pieces = house.pipeline.stream(prepared)
     first = await anext(pieces)
-    return EventStream(_events(first, pieces, Chunks(ask)), pieces)
+    return EventStream(_events(first, pieces, Chunks(ask)), pieces, ask.ask.deadline)
 
 
 async def _events(

@@ -40,7 +40,8 @@ class FakeServer:
     """Serves one script: a string is sent, a number is slept, "die" breaks the connection off.
 
     Unknown body fields are refused with 400, as strict engines do. `bodies` are what it was
-    sent; `asked` is set by the first, `left` when a client goes before the end.
+    sent; `asked` is set by the first, `left` when a client goes before the end. The first
+    `n_dropped` are not answered: their connections are closed.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class FakeServer:
         status: int = 200,
         refusal: object = None,
         allowed: frozenset[str] = ALLOWED,
+        n_dropped: int = 0,
     ) -> None:
+        self.n_dropped = n_dropped
         self.script = script
         self.status = status
         self.refusal = refusal
@@ -94,6 +97,8 @@ class FakeServer:
             return self._whole(writer, self.status, {"tokens": list(range(len(text.split())))})
         self.bodies.append(body)
         self.asked.set()
+        if len(self.bodies) <= self.n_dropped:
+            return None
         if unknown := body.keys() - self.allowed:
             return self._whole(writer, 400, {"error": {"message": f"unknown {sorted(unknown)}"}})
         if self.status != 200:

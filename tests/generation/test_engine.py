@@ -141,6 +141,17 @@ def test_no_engine_at_all_is_engine_down() -> None:
     asyncio.run(work())
 
 
+def test_a_connection_that_was_closed_while_idle_is_tried_once_more() -> None:
+    """llama.cpp closed a kept connection after 5 s, just as it was taken up again."""
+    once = FakeServer((*WORDS, *END), n_dropped=1)
+    assert texts(ask(once)) == "So it is."
+    assert len(once.bodies) == 2
+    twice = FakeServer((*WORDS, *END), n_dropped=2)
+    with pytest.raises(EngineDown):
+        ask(twice)
+    assert len(twice.bodies) == 2
+
+
 @pytest.mark.parametrize("script", [(10.0,), (*WORDS, 10.0)])
 def test_the_deadline_ends_a_hanging_engine_and_lets_go_of_it(
     script: tuple[str | float, ...],

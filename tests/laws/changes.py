@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy import select
 
-from acl.directory import find_collection, find_principal
+from acl.directory import create_collection, find_collection, find_principal
 from acl.documents import Access, access_of, document_by_public_id, remove, settle
 from acl.grants import give, revoke
 from acl.groups import delete_principal, remove_member
@@ -15,10 +16,12 @@ from acl.keys import revoke_key
 from acl.session import Database, Writing
 from acl.tables import ApiKeyRow, DocumentRow
 from acl.types import Action, Effect, Grant, Level, Resource
+from generation.scripted import ScriptedEngine
 from retrieval.corpus import erase
-from tests.api.houses import Home
+from tests.api.houses import Home, open_home
 
-SECRET_TEXT = "The heron code is 7731 and nobody else may know it."
+# A word that no id and no score can hold by chance, as digits would.
+SECRET_TEXT = "The heron code is quibblewick and nobody else may know it."
 OTHER_TEXT = "Herons stand by the weir, and everybody knows it."
 
 
@@ -32,6 +35,19 @@ def elsewhere(home: Home) -> Iterator[Writing]:
             yield writing
     finally:
         database.close()
+
+
+@contextmanager
+def told_house(folder: Path, engine: ScriptedEngine, timeout_s: float = 100) -> Iterator[Home]:
+    """Open a house with the secret in it, where all that is found is evidence.
+
+    The fake encoder's scores mean nothing: no passage is too far away.
+    """
+    with open_home(
+        folder, engine, refuse_below=-1.0, evidence_margin=2.0, timeout_s=timeout_s
+    ) as opened:
+        cast(opened)
+        yield opened
 
 
 def cast(home: Home) -> str:
@@ -76,6 +92,11 @@ def _document_deleted(writing: Writing) -> None:
     remove(writing, row)
 
 
+def _document_moved(writing: Writing) -> None:
+    row, apart = _document(writing), create_collection(writing, "apart")
+    assert settle(writing, row, access_of(writing.session, row), apart.id)
+
+
 def _document_cut(writing: Writing) -> None:
     row = _document(writing)
     assert settle(writing, row, Access(access_of(writing.session, row).grants, cut=True))
@@ -100,6 +121,7 @@ CONTENT: dict[str, Callable[[Writing], None]] = {
     "a member leaves the group": _member_removed,
     "a deny is given": _deny_given,
     "the document is deleted": _document_deleted,
+    "the document is moved": _document_moved,
     "the document is cut off": _document_cut,
     "the document denies": _document_denied,
     "the folder is cut off": _folder_cut,
