@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -32,12 +33,13 @@ from retrieval.chunk import Chunker
 from retrieval.corpus import Corpus
 from retrieval.encode import Encoder, SentenceEncoder
 from retrieval.hashed import HashedEncoder
-from retrieval.index import self_test
+from retrieval.lists.codes import self_test
 from retrieval.parse import ParseLimits
 from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker, Reranker
 from retrieval.sandbox import Sandbox
 from retrieval.shelf import Shelf
-from retrieval.words import Lexicon
+from retrieval.snapshot import IndexVersion, SnapshotFolder
+from retrieval.words import TERMS_RULE, Lexicon
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,6 +86,7 @@ class House:
         """Let go of engine, workers and connections."""
         await self.pipeline.engine.close()
         self.follower.close()
+        self.pipeline.stages.shelf.close()
         self.sandbox.close()
         self.pool.shutdown(cancel_futures=True)
         self.database.close()
@@ -95,6 +98,14 @@ def build_encoder(settings: Settings, threads: int) -> Encoder:
     if name == "hashed":
         return HashedEncoder()
     return SentenceEncoder(resolve(name, "encoder", models_folder()), threads=threads)
+
+
+def build_snapshots(settings: Settings, encoder: Encoder) -> SnapshotFolder:
+    """Name where indexes are kept as files, and what they must have been made by."""
+    terms = (f"{package} {version(package)}" for package in ("tokenizers", "PyStemmer"))
+    lexicon = f"{settings.retrieval.stem_language} {TERMS_RULE} ({', '.join(terms)})"
+    folder = settings.index_folder or settings.home / "index"
+    return SnapshotFolder(folder, IndexVersion(encoder.name, encoder.width, lexicon))
 
 
 def build_maker(settings: Settings, encoder: Encoder, sandbox: Sandbox) -> Maker:
@@ -173,8 +184,12 @@ def build_house(
     lexicon = Lexicon(settings.retrieval.stem_language)
     corpus = Corpus(database, encoder.name, encoder.width)
     shelf = Shelf(
-        corpus, lexicon, width=encoder.width, merge_rows=settings.retrieval.merge_rows
-    )  # fmt: skip
+        corpus,
+        lexicon,
+        width=encoder.width,
+        merge_rows=settings.retrieval.merge_rows,
+        folder=build_snapshots(settings, encoder),
+    )
     follower = Follower(database, shelf)
     for tenant in tenants(database).values():
         follower.open(tenant)
