@@ -137,6 +137,9 @@ class Layout:
         self._looked_up: Ids = np.append(classes, np.iinfo(np.int64).max)
         self._by_id: Places = np.argsort(ids, kind="stable").astype(np.int32)
         self._by_document: Places = np.argsort(documents, kind="stable").astype(np.int32)
+        # Kept in order too: looking things up through an order would copy it each time.
+        self._sorted_ids: Ids = ids[self._by_id]
+        self._sorted_documents: Ids = documents[self._by_document]
 
     @classmethod
     def of(cls, ids: Ids, classes: Ids, documents: Ids) -> tuple[Layout, Ids]:
@@ -156,7 +159,7 @@ class Layout:
         first = np.flatnonzero(is_first)
         starts = np.append(first, len(ids)).astype(np.int64)
         layout = cls(ids[order], documents[order], ordered[first], starts)
-        by_id = layout.ids[layout._by_id]
+        by_id = layout._sorted_ids
         if np.any(by_id[1:] == by_id[:-1]):
             raise ValueError("an id comes twice; a part needs them unique")
         return layout, order
@@ -175,7 +178,7 @@ class Layout:
     def nbytes(self) -> int:
         """How many bytes the columns take."""
         columns = (self.ids, self.documents, self.starts, self._by_id, self._by_document)
-        return sum(column.nbytes for column in columns) + 2 * self.classes.nbytes
+        return sum(column.nbytes for column in columns) + 16 * len(self.ids) + 16 * self.n_lists
 
     def lists(self, classes: Ids) -> Ids:
         """Give the list numbers of those classes that have rows here, ascending.
@@ -226,16 +229,17 @@ class Layout:
         rows = np.full(len(ids), -1, dtype=np.int64)
         if not len(self.ids):
             return rows
-        at = np.searchsorted(self.ids, ids, sorter=self._by_id)
-        found = self._by_id[np.minimum(at, len(self.ids) - 1)]
-        here = self.ids[found] == ids
-        rows[here] = found[here]
+        at = np.minimum(self._sorted_ids.searchsorted(ids), len(self.ids) - 1)
+        here = self._sorted_ids[at] == ids
+        rows[here] = self._by_id[at[here]]
         return rows
 
     def rows_of_documents(self, documents: Ids) -> Ids:
         """Give the rows of these documents, ascending. documents: unique."""
-        low = np.searchsorted(self.documents, documents, "left", self._by_document)
-        high = np.searchsorted(self.documents, documents, "right", self._by_document)
+        low = self._sorted_documents.searchsorted(documents, "left")
+        high = self._sorted_documents.searchsorted(documents, "right")
+        if (low == high).all():
+            return np.empty(0, dtype=np.int64)
         found = self._by_document[runs(low.astype(np.int64), (high - low).astype(np.int64))]
         return np.sort(found).astype(np.int64)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from retrieval.bags import Bags
+from retrieval.bags import Bags, Numbers
 from retrieval.layout import Layout, Reach, best_first, runs, within_reach
 from retrieval.types import Ids, Vectors
 from retrieval.vocabulary import Vocabulary
@@ -18,7 +18,9 @@ from retrieval.vocabulary import Vocabulary
 K1 = 1.2
 B = 0.75
 
-Counts = NDArray[np.unsignedinteger]
+_FEW_POSTINGS = 20_000
+
+Counts = NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +74,17 @@ class LexicalPart:
     def build(cls, layout: Layout, bags: Bags) -> LexicalPart:
         """Index bags whose rows are numbered as in the layout."""
         vocabulary, numbers = Vocabulary.of(bags.vocabulary)
-        shape = (layout.n_rows, max(len(numbers), 1))
-        terms = numbers[bags.terms] if len(bags.terms) else bags.terms
-        # A sparse matrix turned on its side: postings by term, then by row.
-        by_row = csr_array((bags.counts, (bags.rows, terms)), shape=shape, dtype=np.int32)
-        by_term = by_row.tocsc()
-        by_term.sort_indices()
-        n_most = int(by_term.data.max()) if by_term.nnz else 0
+        terms = numbers[bags.terms]
+        rows, counts, starts = _by_term(bags, terms, layout.n_rows, len(vocabulary))
+        n_most = int(counts.max()) if len(counts) else 0
         lengths = np.bincount(bags.rows, bags.counts, layout.n_rows).astype(np.int32)
         ends = np.append(0, np.cumsum(lengths, dtype=np.int64))[layout.starts]
         return cls(
             layout,
             vocabulary,
-            by_term.indices.astype(np.int32),
-            by_term.data.astype(np.uint8 if n_most < 256 else np.int32),
-            by_term.indptr[: len(vocabulary) + 1].astype(np.int64),
+            rows,
+            counts.astype(np.uint8 if n_most < 256 else np.int32),
+            starts,
             lengths,
             ends,
         )
@@ -249,3 +247,16 @@ def bm25(tallies: Sequence[Tally], weights: Sequence[int]) -> Matches:
             summed[tally.reach.places(tally.reach.gone)] = 0
         sums.append(summed)
     return Matches(tuple(tallies), tuple(sums))
+
+
+def _by_term(bags: Bags, terms: Ids, n_rows: int, n_terms: int) -> tuple[Numbers, Numbers, Ids]:
+    """Order postings by term, then by row: rows, counts, and where each term starts."""
+    if len(terms) < _FEW_POSTINGS:
+        order = np.lexsort((bags.rows, terms))
+        starts = np.append(0, np.cumsum(np.bincount(terms, minlength=n_terms)))
+        return bags.rows[order], bags.counts[order], starts.astype(np.int64)
+    # A sparse matrix turned on its side: linear, where sorting is not.
+    by_row = csr_array((bags.counts, (bags.rows, terms)), shape=(n_rows, n_terms), dtype=np.int32)
+    by_term = by_row.tocsc()
+    by_term.sort_indices()
+    return by_term.indices.astype(np.int32), by_term.data, by_term.indptr.astype(np.int64)

@@ -91,7 +91,10 @@ class Part:
     def without(self, documents: Ids) -> Part:
         """Declare the rows of these documents dead. documents: int64, unique."""
         gone = self.layout.rows_of_documents(documents)
-        return self if not len(gone) else replace(self, dead=np.union1d(self.dead, gone))
+        if not len(gone):
+            return self
+        new = gone[~among(gone, self.dead)]
+        return replace(self, dead=np.sort(np.concatenate([self.dead, new])))
 
     def live(self) -> Flags:
         """Flag the rows that are not dead."""

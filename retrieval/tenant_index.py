@@ -18,6 +18,7 @@ from retrieval.types import Changes, Ids, Vectors
 from retrieval.words import Lexicon
 
 _SCOPES = 256  # scopes whose reach in an index is remembered
+_SMALL_PARTS = 8  # parts of few rows that are searched one by one
 _DEAD_SHARE = 10  # a part of which one row in so many is dead is written anew
 
 
@@ -102,16 +103,15 @@ class TenantIndex:
         """
         self._check(changes)
         # The first change, which brings everything, has nothing to take away and names nothing.
-        changed = np.union1d(changes.documents, changes.rows.documents)
+        named = {*changes.documents.tolist(), *changes.rows.documents.tolist()}
+        changed = np.array(sorted(named), dtype=np.int64)
         parts = [part.without(changed) for part in self.parts]
         parts = [part for part in parts if part.n_live]
         if len(changes.rows.ids):
             if any(np.any(part.live_rows_of(changes.rows.ids) >= 0) for part in parts):
                 raise ValueError("a passage came that another, unchanged document already holds")
             parts.append(Part.build(Columns.of(changes.rows, lexicon)))
-        while len(parts) > 1 and _join_now(parts[-2], parts[-1], merge_rows):
-            parts[-2:] = [Part.build(parts[-2].columns().plus(parts[-1].columns()))]
-        return TenantIndex(changes.sequence, self.width, tuple(parts))
+        return TenantIndex(changes.sequence, self.width, _joined(parts, merge_rows))
 
     def due(self, merge_rows: int) -> tuple[Part, ...]:
         """Name the parts that a merger should make one of; none if all is well.
@@ -260,6 +260,19 @@ def merged(parts: Sequence[Part]) -> Part:
     return Part.build(columns)
 
 
-def _join_now(older: Part, newer: Part, merge_rows: int) -> bool:
-    together = older.n_live + newer.n_live
-    return together <= merge_rows and older.n_live < 2 * newer.n_live
+def _joined(parts: Sequence[Part], merge_rows: int) -> tuple[Part, ...]:
+    """Join the smallest parts, once there are many that have few rows together."""
+    ordered = sorted(parts, key=lambda part: -part.n_live)
+    small = [part for part in ordered if part.n_live <= merge_rows]
+    if len(small) <= _SMALL_PARTS:
+        return tuple(ordered)
+    n_rows, taken = 0, 0
+    for part in reversed(small):
+        n_rows += part.n_live
+        if n_rows > merge_rows or (taken > _SMALL_PARTS // 2 and part.n_live > n_rows // 2):
+            break
+        taken += 1
+    if taken < 2:
+        return tuple(ordered)
+    joined = [*ordered[:-taken], merged(ordered[-taken:])]
+    return tuple(sorted(joined, key=lambda part: -part.n_live))

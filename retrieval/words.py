@@ -71,7 +71,8 @@ class Lexicon:
         words: list[str] = []
         pairs: list[str] = []
         for run, _ in self._runs.pre_tokenize_str(self._normal.normalize_str(sound)):
-            if self._unspaced.pre_tokenize_str(run):
+            # Asked of a run at a time, the library is slow: most runs need not be asked about.
+            if run.isascii() or self._unspaced.pre_tokenize_str(run):
                 if run not in self._stops:
                     words.append(run[:MAX_TERM])
             elif len(run) == 1:
