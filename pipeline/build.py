@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -21,6 +20,8 @@ from pipeline.admit import Gate
 from pipeline.assemble import Assembler
 from pipeline.documents import Documents
 from pipeline.follow import Follower
+from pipeline.indexing import build_placing, build_snapshots
+from pipeline.ledger import Ledger
 from pipeline.making import Maker
 from pipeline.migrate import open_database
 from pipeline.models import models_folder, resolve
@@ -38,8 +39,7 @@ from retrieval.parse import ParseLimits
 from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker, Reranker
 from retrieval.sandbox import Sandbox
 from retrieval.shelf import Shelf
-from retrieval.snapshot import IndexVersion, SnapshotFolder
-from retrieval.words import TERMS_RULE, Lexicon
+from retrieval.words import Lexicon
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,14 +98,6 @@ def build_encoder(settings: Settings, threads: int) -> Encoder:
     if name == "hashed":
         return HashedEncoder()
     return SentenceEncoder(resolve(name, "encoder", models_folder()), threads=threads)
-
-
-def build_snapshots(settings: Settings, encoder: Encoder) -> SnapshotFolder:
-    """Name where indexes are kept as files, and what they must have been made by."""
-    terms = (f"{package} {version(package)}" for package in ("tokenizers", "PyStemmer"))
-    lexicon = f"{settings.retrieval.stem_language} {TERMS_RULE} ({', '.join(terms)})"
-    folder = settings.index_folder or settings.home / "index"
-    return SnapshotFolder(folder, IndexVersion(encoder.name, encoder.width, lexicon))
 
 
 def build_maker(settings: Settings, encoder: Encoder, sandbox: Sandbox) -> Maker:
@@ -183,12 +175,14 @@ def build_house(
     authority = Authority(database, now_s)
     lexicon = Lexicon(settings.retrieval.stem_language)
     corpus = Corpus(database, encoder.name, encoder.width)
+    ledger = Ledger({f"gpu:{settings.retrieval.gpu}": settings.retrieval.gpu_nbytes})
     shelf = Shelf(
         corpus,
         lexicon,
         width=encoder.width,
         merge_rows=settings.retrieval.merge_rows,
         folder=build_snapshots(settings, encoder),
+        place=build_placing(settings, ledger),
     )
     follower = Follower(database, shelf)
     for tenant in tenants(database).values():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
 from retrieval.errors import IndexNotReady
+from retrieval.index import DensePart
 from retrieval.snapshot import SnapshotFolder
 from retrieval.tenant_index import TenantIndex, merged
 from retrieval.types import Changes
@@ -48,6 +50,7 @@ class Shelf:
 
     Args: width: columns of the encoder's vectors. merge_rows: see `TenantIndex.apply`.
         folder: where snapshots lie; None keeps all in memory, rebuilt at each start.
+        place: puts a big part on a device as well, or gives it back as it is.
     """
 
     def __init__(
@@ -58,12 +61,14 @@ class Shelf:
         width: int,
         merge_rows: int,
         folder: SnapshotFolder | None = None,
+        place: Callable[[DensePart], DensePart] | None = None,
     ) -> None:
         self._source = source
         self._lexicon = lexicon
         self._width = width
         self._merge_rows = merge_rows
         self._folder = folder
+        self._place = place
         self._current: dict[str, _Held] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._locks_lock = threading.Lock()
@@ -140,7 +145,7 @@ class Shelf:
         busy = self._merging.get(tenant)
         if busy is not None and not busy.done():
             return
-        if self._has_work(held):
+        if self._has_work(held) or (self._place is not None and not held.saved):
             self._merging[tenant] = self._merger.submit(self._merge, tenant)
 
     def _has_work(self, held: _Held) -> bool:
@@ -150,6 +155,27 @@ class Shelf:
         return self._folder is not None and held.n_new > self._merge_rows
 
     def _merge(self, tenant: str) -> None:
+        self._merge_all(tenant)
+        self._put_on_device(tenant)
+
+    def _put_on_device(self, tenant: str) -> None:
+        held = self._current.get(tenant)
+        if self._place is None or held is None:
+            return
+        try:
+            parts = held.index.parts
+            placed = [replace(part, dense=self._place(part.dense)) for part in parts]
+        # The processor finds the same, more slowly.
+        except Exception:
+            _log.exception("the index of tenant %s could not be put on the device", tenant)
+            return
+        with self._lock(tenant):
+            now = self._current.get(tenant)
+            if now is not None and now.incarnation == held.incarnation:
+                index = now.index.remapped(parts, placed)
+                self._current[tenant] = replace(now, index=index)
+
+    def _merge_all(self, tenant: str) -> None:
         try:
             while (held := self._current.get(tenant)) is not None and self._has_work(held):
                 if self._folder is None:

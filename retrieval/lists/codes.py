@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import faiss
 import numpy as np
 
@@ -24,6 +26,11 @@ class CodeLists:
             raise IndexUnsound(f"the codes have {index.nlist} lists; the layout has {n_lists}")
         self._index = index
         self._n_lists = n_lists
+
+    @property
+    def index(self) -> faiss.IndexIVFScalarQuantizer:
+        """FAISS's own index, to be copied to a device."""
+        return self._index
 
     @classmethod
     def build(cls, starts: Ids, vectors: Vectors) -> CodeLists:
@@ -85,6 +92,30 @@ class CodeLists:
         )
         found = rows != -1
         return rows[found], scores[found]
+
+
+Search = Callable[[Vectors, Ids, int], tuple[Ids, Vectors]]
+
+
+def prove_lists(search: Search, starts: Ids, query: Vectors, n_proofs: int = 8) -> None:
+    """Prove that a search of lists gives the rows that these hold, and no others.
+
+    Asked are single lists spread over all, pairs of them, and all while they are few. FAISS
+    gives at most 2,048 rows, so of longer lists it must give that many, all their own.
+
+    Args: starts: int64 [l + 1], at least one list.
+    Raises: IndexUnsound.
+    """
+    n_lists = len(starts) - 1
+    spread = np.unique(np.linspace(0, n_lists - 1, min(n_lists, n_proofs)).astype(np.int64))
+    asked = [spread[at : at + 1] for at in range(len(spread))]
+    asked += [spread[at : at + 2] for at in range(len(spread) - 1)]
+    for lists in [*asked, spread]:
+        permitted = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in lists])
+        depth = min(len(permitted), 2_048)
+        rows, _ = search(query, lists, depth)
+        if len(np.unique(rows)) != depth or not np.isin(rows, permitted).all():
+            raise IndexUnsound("FAISS returned other rows than the asked lists hold")
 
 
 def self_test() -> None:
