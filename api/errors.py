@@ -63,6 +63,9 @@ STATUS: dict[type[Exception], Fault] = {
         503, _OURS, "rights_unavailable", "rights can't be evaluated now", retry_after_s=2
     ),
     acl.AclRefused: Fault(422, _BAD, "refused"),
+    acl.StorageBusy: Fault(
+        503, _OURS, "storage_busy", "the database is busy; come back", retry_after_s=1
+    ),
     acl.StorageFull: Fault(507, _OURS, "storage_full", "nothing can be stored now"),
     retrieval.ParseFailed: Fault(422, _BAD, "unreadable_file"),
     retrieval.IndexNotReady: Fault(
