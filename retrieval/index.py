@@ -10,7 +10,13 @@ import numpy as np
 from retrieval.errors import IndexUnsound
 from retrieval.layout import Layout, Reach, among, best_first, within_reach
 from retrieval.lists.bytecodes import ByteCodes
-from retrieval.lists.kernel import check_query, check_units, code_error, exact_scores
+from retrieval.lists.kernel import (
+    check_query,
+    check_units,
+    code_error,
+    exact_scores,
+    scores_of_known,
+)
 from retrieval.types import Ids, Vectors
 
 SCANNED_ROWS = 1_500
@@ -72,7 +78,8 @@ class DensePart:
             return reach
         rows = self.layout.rows(reach.lists)
         gone = reach.gone
-        return replace(reach, rows=rows if not len(gone) else rows[~among(rows, gone)])
+        rows = rows if not len(gone) else rows[~among(rows, gone)]
+        return replace(reach, rows=rows, ids=self.layout.ids[rows])
 
     def nearest(self, vector: Vectors, reach: Reach, depth: int) -> tuple[Ids, Vectors]:
         """Give the exact best live rows of a reach: ids and scores, best first.
@@ -87,8 +94,11 @@ class DensePart:
         wanted = min(depth, reach.n_rows - len(reach.gone))
         if wanted < 1:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        if reach.rows is not None:
-            return self._ranked(reach.rows, query, wanted)
+        if reach.rows is not None and reach.ids is not None:
+            # The layout named these rows itself: they need no check.
+            scores = scores_of_known(self.vectors, query, reach.rows)
+            order = best_first(reach.ids, scores, wanted)
+            return reach.ids[order], scores[order]
         found = self._on_device(query, reach, wanted)
         return found or self._by_codes(query, reach, wanted)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from retrieval.types import Ids, Vectors
 
 _SAMPLE = 2_048
+_SORTED = 512  # so few are sorted whole: finding the best first would take longer
 
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int32]
@@ -38,7 +39,7 @@ def best_first(ids: Ids, scores: Vectors, depth: int | None = None) -> Ids:
 
     Args: depth: how many at most; None for all.
     """
-    if depth is None or depth <= 0 or 4 * depth >= len(ids):
+    if depth is None or depth <= 0 or len(ids) <= max(_SORTED, 4 * depth):
         return np.lexsort((ids, -scores))[:depth]
     # All that tie with the last place stay in, so that the id decides among them.
     last_place = np.partition(scores, len(scores) - depth)[len(scores) - depth]
@@ -73,8 +74,8 @@ class Reach:
     """What some classes have in a part: their lists, joined to spans of rows [low, high).
 
     A row's place is its number among the rows of all spans. gone: the dead rows among them.
-    n_rows: all their rows, dead ones too. rows: the live rows one by one, where a search
-    wants them so.
+    n_rows: all their rows, dead ones too. rows, ids: the live rows one by one and their ids,
+    where a search wants them so.
     """
 
     classes: Ids
@@ -84,6 +85,7 @@ class Reach:
     gone: Ids
     n_rows: int
     rows: Ids | None = None
+    ids: Ids | None = None
 
     def places(self, rows: Ids) -> Ids:
         """Give the place of each of some rows, all of them in the spans."""

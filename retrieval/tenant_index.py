@@ -185,12 +185,12 @@ class TenantIndex:
         Raises: ValueError for an unfit vector; IndexUnsound if a guard around FAISS tripped.
         """
         reach = scope if isinstance(scope, ScopeReach) else self._reach(scope)
+        if len(self.parts) == 1:
+            return self.parts[0].dense.nearest(vector, reach.parts[0], depth)
         found = [
             part.dense.nearest(vector, each, depth)
             for part, each in zip(self.parts, reach.parts, strict=True)
         ]
-        if len(found) == 1:
-            return found[0]
         ids = np.concatenate([part_ids for part_ids, _ in found] or [np.empty(0, np.int64)])
         scores = np.concatenate([each for _, each in found] or [np.empty(0, np.float32)])
         order = best_first(ids, scores, depth)

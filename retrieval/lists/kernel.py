@@ -29,14 +29,19 @@ def exact_scores(vectors: Vectors, query: Vectors, rows: Ids | None = None) -> V
     Raises: IndexUnsound if a row is not in [0, m): FAISS would read other memory.
     """
     chosen = np.arange(len(vectors), dtype=np.int64) if rows is None else rows
-    scores = np.empty(len(chosen), dtype=np.float32)
-    if not len(chosen):
-        return scores
-    if chosen.min() < 0 or chosen.max() >= len(vectors):
+    if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(vectors)):
         raise IndexUnsound(f"a row to score is outside the {len(vectors)} that are here")
-    # Each array keeps a name until the call is over: swig_ptr does not hold it.
-    held_rows = np.ascontiguousarray(chosen)
     held, held_query = np.ascontiguousarray(vectors), np.ascontiguousarray(query)
+    return scores_of_known(held, held_query, np.ascontiguousarray(chosen, dtype=np.int64))
+
+
+def scores_of_known(held: Vectors, held_query: Vectors, held_rows: Ids) -> Vectors:
+    """Score rows that are known to be there, as `exact_scores` does; nothing is checked.
+
+    Args: all contiguous; each row in [0, m).
+    """
+    scores = np.empty(len(held_rows), dtype=np.float32)
+    # Each array keeps a name until the call is over: swig_ptr does not hold it.
     faiss.fvec_inner_products_by_idx(  # type: ignore[attr-defined]  # its types lack it
         faiss.swig_ptr(scores),
         faiss.swig_ptr(held_query),
