@@ -166,7 +166,7 @@ def grant(
         effect = Effect.DENY if deny else Effect.ALLOW
         row = find_principal(writing.session, principal)
         new = give(
-            writing, _resource(writing.session, resource), Grant(row.id, action, effect, end)
+            writing, resource_named(writing.session, resource), Grant(row.id, action, effect, end)
         )
         reason = f"{effect.value} {principal} {action.value}"
         record(writing.session, None, "grant.give", resource, reason=reason)
@@ -184,7 +184,7 @@ def revoke_grant(
     with _writing(tenant) as writing:
         effect = Effect.DENY if deny else Effect.ALLOW
         row = find_principal(writing.session, principal)
-        done = revoke(writing, _resource(writing.session, resource), Grant(row.id, action, effect))
+        done = revoke(writing, resource_named(writing.session, resource), Grant(row.id, action, effect))
         reason = f"{effect.value} {principal} {action.value}"
         record(writing.session, None, "grant.revoke", resource, reason=reason)
     if not done:
@@ -212,7 +212,11 @@ def models_fetch(
             _say(f"{package.role}: {package.package} {package.version} {said}")
 
 
-def _resource(session: Session, text: str) -> Resource:
+def resource_named(session: Session, text: str) -> Resource:
+    """Find what is written as tenant, collection:PATH, document:ID or group:NAME.
+
+    Raises: UnknownResource.
+    """
     level, _, name = text.partition(":")
     if level == Level.TENANT and not name:
         return Resource(Level.TENANT)

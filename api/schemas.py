@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from acl.types import Level
+from acl.types import Action, Level
 from api.errors import WireRefused
 from pipeline.access import Rule
 from pipeline.naming import Where
@@ -106,6 +106,18 @@ class GrantBody(_Ours):
     action: Literal["read", "write", "manage"]
     effect: Literal["allow", "deny"] = "allow"
     expires_s: float | None = Field(default=None, gt=0)
+
+
+class ExplainQuery(_Ours):
+    """GET /v1/explain, beside the resource."""
+
+    principal: str
+    action: Literal["read", "write", "manage"] = "read"
+
+    @property
+    def wanted(self) -> Action:
+        """The action that is asked about."""
+        return Action(self.action)
 
 
 class AccessBody(_Ours):

@@ -19,6 +19,7 @@ from generation.types import Engine
 from pipeline.admit import Gate
 from pipeline.assemble import Assembler
 from pipeline.documents import Documents
+from pipeline.explaining import Explaining
 from pipeline.follow import Follower
 from pipeline.indexing import build_placing, build_snapshots
 from pipeline.ledger import Ledger
@@ -58,6 +59,7 @@ class House:
     pipeline: Pipeline
     documents: Documents
     rights: Rights
+    explaining: Explaining
     sandbox: Sandbox
     follower: Follower
     pool: ThreadPoolExecutor
@@ -214,6 +216,7 @@ def build_house(
         pipeline=pipeline,
         documents=Documents(database, authority, maker, now_s),
         rights=Rights(database, authority, now_s),
+        explaining=Explaining(database, authority, now_s),
         sandbox=sandbox,
         follower=follower,
         pool=pool,

@@ -21,7 +21,8 @@ def truth() -> Truth:
 
 def best(truth: Truth, depth: int = 10) -> list[int]:
     scores = truth.vectors[truth.permitted].astype(np.float64) @ truth.question.astype(np.float64)
-    return truth.permitted[np.argsort(-scores)[:depth]].tolist()
+    found: list[int] = truth.permitted[np.argsort(-scores)[:depth]].tolist()
+    return found
 
 
 def tally(truth: Truth, rows: list[int]) -> Tally:

@@ -112,6 +112,13 @@ CASES = [
     Case("GET", "/v1/documents/{public_id}/passages/{ordinal}", "/v1/documents/{none}/passages/1"),
     Case("GET", "/v1/documents/{public_id}/acl", "/v1/documents/{none}/acl"),
     Case("GET", "/v1/grants", "/v1/grants?type=document&id={none}"),
+    *(
+        Case("GET", "/v1/explain", f"/v1/explain?{where}&principal={principal}&action={action}")
+        for where in ("type=tenant", "type=collection&path=vault", "type=collection&path=mine",
+                      "type=document&id={none}", "type=document&id={own}")
+        for principal in ("user:bo", "user:victor", "group:vaulters")
+        for action in ("read", "manage")
+    ),
     Case("GET", "/healthz", "/healthz"),
     Case("GET", "/readyz", "/readyz"),
     Case("GET", "/metrics", "/metrics"),
