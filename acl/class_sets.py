@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -26,10 +26,13 @@ from acl.types import Effect
 _Numbers = NDArray[np.int64]
 # Whether a line of a class's own grants allows (or denies), and its end in Unix seconds.
 Term = tuple[bool, float]
+_Line = tuple[int, Term]
 # Where one line ends and the next begins in the stored list of a class's own grants.
 _BETWEEN = "], ["
 # A bitmap holds 32-bit numbers.
 _HORIZON_LIMIT = 2**32
+_SHORT_LIMIT = 2**16
+_ALLOWS = {Effect.ALLOW.value: True, Effect.DENY.value: False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +71,27 @@ class ClassSets:
     def _with_lines(self, rows: _Rows) -> dict[int, Mapping[Term, FrozenBitMap]]:
         changed: dict[int, dict[Term, FrozenBitMap]] = {}
         for number, new in _by(rows.line_codes, rows.line_classes):
-            line = rows.lines[number]
-            if line is not None:
-                principal, term = line
-                if principal not in changed:
-                    changed[principal] = dict(self.own.get(principal, {}))
-                held = changed[principal]
-                held[term] = held[term] | new if term in held else new
+            principal, term = rows.lines[number]
+            if principal not in changed:
+                changed[principal] = dict(self.own.get(principal, {}))
+            held = changed[principal]
+            held[term] = held[term] | new if term in held else new
         return {**self.own, **changed}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Columns of n classes, int64 [n]; and their m own lines, int64 [m], as codes of `lines`."""
+    """Columns of n classes, int64 [n], and of their m own lines, int64 [m].
+
+    `line_codes` are places in `lines`.
+    """
 
     ids: _Numbers
     collections: _Numbers
     cut: _Numbers
     line_classes: _Numbers
     line_codes: _Numbers
-    lines: list[tuple[int, Term] | None]
+    lines: list[_Line]
 
 
 def _read(session: Session, after: int, horizon: int) -> _Rows:
@@ -107,34 +111,47 @@ def _read(session: Session, after: int, horizon: int) -> _Rows:
     pieces = (columns[3] or "").replace(_BETWEEN, "\n;").split("\n") if len(ids) else []
     known: dict[str, int] = {}
     codes = np.array([known.setdefault(each, len(known)) for each in pieces], np.int64)
-    lines = [_line(each) for each in known]
+    numbers, lines = _lines(known)
     # A piece that starts with ; goes on with the class of the one before it.
     first = np.array([not each.startswith(";") for each in known], np.int64)
     places = np.cumsum(first[codes]) - 1
     n = len(ids)
     if not len(collections) == len(cut) == n or (places[-1] if len(places) else -1) != n - 1:
         raise RightsUnavailable("the stored access classes can't be read")
-    return _Rows(ids, collections, cut, ids[places], codes, lines)
+    line_codes = numbers[codes]
+    real = line_codes >= 0
+    return _Rows(ids, collections, cut, ids[places[real]], line_codes[real], lines)
 
 
 def _numbers(text: str | None) -> _Numbers:
     return np.fromstring(text or "", dtype=np.int64, sep=",")
 
 
-def _line(piece: str) -> tuple[int, Term] | None:
-    """Read one line of own grants; None for the mark of a class that has none."""
-    if piece == "[]":
-        return None
+def _lines(pieces: Collection[str]) -> tuple[_Numbers, list[_Line]]:
+    """Read pieces of own grants: the place of each one's line, -1 for the mark of none; lines."""
+    plain = ",".join("null" if each == "[]" else f"[{each.strip('[];')}]" for each in pieces)
+    known: dict[_Line, int] = {}
+    numbers = []
     try:
-        principal, effect, end_s = json.loads(f"[{piece.strip('[];')}]")
-        return int(principal), (Effect(effect) is Effect.ALLOW, inf if end_s is None else end_s)
-    except ValueError as failure:
-        raise RightsUnavailable("the own grants of an access class can't be read") from failure
+        for line in json.loads(f"[{plain}]"):
+            if line is None:
+                numbers.append(-1)
+                continue
+            principal, effect, end_s = line
+            read = principal, (_ALLOWS[effect], inf if end_s is None else end_s)
+            numbers.append(known.setdefault(read, len(known)))
+    except (ValueError, KeyError) as failure:
+        raise RightsUnavailable("the own grants of access classes can't be read") from failure
+    if len(numbers) != len(pieces):
+        raise RightsUnavailable("the own grants of access classes can't be read")
+    return np.array(numbers, np.int64), list(known)
 
 
 def _by(keys: _Numbers, ids: _Numbers) -> Iterator[tuple[int, FrozenBitMap]]:
     """Give for each key the set of the ids beside it."""
-    order = np.argsort(keys, kind="stable")
+    # Numbers of 16 bits are sorted by radix, in a tenth of the time.
+    small = len(keys) > 0 and int(keys.max()) < _SHORT_LIMIT
+    order = np.argsort(keys.astype(np.uint16) if small else keys, kind="stable")
     keys, numbers = keys[order], ids[order].astype(np.uint32)
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(keys)], strict=False):

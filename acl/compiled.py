@@ -16,7 +16,7 @@ from pyroaring import FrozenBitMap
 from sqlalchemy.orm import Session
 
 from acl.class_sets import ClassSets
-from acl.rules import Rules, Tree, live_ends
+from acl.rules import Rules, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class CompiledRights:
                 (rules.allow, self.sets.inheriting, allowed),
                 (rules.deny, self.sets.inside, denied),
             ):
-                live = live_ends(held, members, now_s)
+                live = [held[each] for each in held.keys() & members if held[each] > now_s]
                 if live:
                     ends += live
                     found += [sets[each] for each in collections if each in sets]
