@@ -113,10 +113,14 @@ def _read(session: Session, after: int, horizon: int) -> _Rows:
     codes = np.array([known.setdefault(each, len(known)) for each in pieces], np.int64)
     numbers, lines = _lines(known)
     # A piece that starts with ; goes on with the class of the one before it.
-    first = np.array([not each.startswith(";") for each in known], np.int64)
-    places = np.cumsum(first[codes]) - 1
+    first = np.array([not each.startswith(";") for each in known], bool)[codes]
+    last = np.array([each.endswith("]]") or each == "[]" for each in known], bool)[codes]
+    places = np.cumsum(first) - 1
     n = len(ids)
-    if not len(collections) == len(cut) == n or (places[-1] if len(places) else -1) != n - 1:
+    if not (
+        len(collections) == len(cut) == first.sum() == n
+        and np.array_equal(last, np.append(first[1:], True)[: len(last)])
+    ):
         raise RightsUnavailable("the stored access classes can't be read")
     line_codes = numbers[codes]
     real = line_codes >= 0
