@@ -16,7 +16,7 @@ from pyroaring import FrozenBitMap
 from sqlalchemy.orm import Session
 
 from acl.class_sets import ClassSets
-from acl.rules import Rules, Tree
+from acl.rules import RuleTree, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,7 @@ class Readable:
 class CompiledRights:
     """A tenant's read rights in one snapshot, for the classes up to a horizon or beyond."""
 
-    tree: Tree
-    areas: tuple[tuple[Rules, tuple[int, ...]], ...]
+    tree: RuleTree
     sets: ClassSets
 
     @classmethod
@@ -43,20 +42,19 @@ class CompiledRights:
     @classmethod
     def nothing(cls) -> CompiledRights:
         """Give the rights of a tenant in which nothing is."""
-        return cls(Tree((), ()), (), ClassSets.none())
+        return cls(RuleTree.bare(), ClassSets.none())
 
     def brought_up(self, session: Session, horizon: int) -> CompiledRights:
         """Give the rights as the session's snapshot has them.
 
         Raises: RightsUnavailable if what is stored can't be evaluated.
         """
-        tree = Tree.read(session)
-        areas = self.areas if tree == self.tree else tree.areas()
-        return CompiledRights(tree, areas, self.sets.up_to(session, horizon))
+        tree = self.tree.updated(Source.read(session))
+        return CompiledRights(tree, self.sets.up_to(session, horizon))
 
     def extended(self, session: Session, horizon: int) -> CompiledRights:
         """Give the rights with the classes that were made since, where no rule has changed."""
-        return CompiledRights(self.tree, self.areas, self.sets.up_to(session, horizon))
+        return CompiledRights(self.tree, self.sets.up_to(session, horizon))
 
     def readable(self, members: Set[int], now_s: float, horizon: int) -> Readable:
         """Unite what a principal and its groups are allowed, less what any is denied.
@@ -64,7 +62,7 @@ class CompiledRights:
         `members` is what `acl.groups.around` gives; classes above `horizon` are left out.
         """
         allowed, denied, ends = [FrozenBitMap()], [FrozenBitMap()], [inf]
-        for rules, collections in self.areas:
+        for rules, collections in self.tree.areas:
             for held, sets, found in (
                 (rules.allow, self.sets.inheriting, allowed),
                 (rules.deny, self.sets.inside, denied),

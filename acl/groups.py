@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Select, String, and_, bindparam, delete, or_, select
+from sqlalchemy import Select, and_, bindparam, delete, or_, select
 from sqlalchemy.orm import Session
 
 from acl.errors import AclRefused, UnknownPrincipal
@@ -17,17 +17,10 @@ EVERYONE = "everyone"
 
 
 def _around() -> Select[int]:
-    tenant = bindparam("tenant", type_=String)
     built_in = and_(PrincipalRow.kind == Kind.GROUP.value, PrincipalRow.name == EVERYONE)
-    start = select(PrincipalRow.id).where(
-        PrincipalRow.tenant == tenant, or_(PrincipalRow.id == bindparam("principal"), built_in)
-    )
+    start = select(PrincipalRow.id).where(or_(PrincipalRow.id == bindparam("principal"), built_in))
     found = start.cte("around", recursive=True)
-    found = found.union(
-        select(MembershipRow.group_id).where(
-            MembershipRow.tenant == tenant, MembershipRow.member_id == found.c.id
-        )
-    )
+    found = found.union(select(MembershipRow.group_id).where(MembershipRow.member_id == found.c.id))
     return select(found.c.id)
 
 
@@ -73,8 +66,7 @@ def around(session: Session, principal: int) -> frozenset[int]:
     A recursive UNION keeps each group once, so that a cycle ends it.
     Raises: UnknownPrincipal if the session's tenant has no such principal.
     """
-    asked = {"tenant": session.info["tenant"], "principal": principal}
-    members = frozenset(session.scalars(_AROUND, asked))
+    members = frozenset(session.scalars(_AROUND, {"principal": principal}))
     if principal not in members:
         raise UnknownPrincipal("the principal does not exist")
     return members
