@@ -11,6 +11,7 @@ import json
 from array import array
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from math import inf
 
 import numpy as np
@@ -62,8 +63,7 @@ class ClassSets:
             return self
         rows = _read(session, self.horizon, horizon)
         inside, inheriting = dict(self.inside), dict(self.inheriting)
-        not_cut = rows.cut == 0
-        for held, chosen in ((inside, slice(None)), (inheriting, not_cut)):
+        for held, chosen in ((inside, slice(None)), (inheriting, ~rows.cut)):
             for collection, new in _by(rows.collections[chosen], rows.ids[chosen]):
                 held[collection] = held[collection] | new if collection in held else new
         return ClassSets(horizon, inside, inheriting, self._with_lines(rows))
@@ -81,36 +81,40 @@ class ClassSets:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Columns of n classes, int64 [n], and of their m own lines, int64 [m].
+    """Columns of n classes, int64 or bool [n], and of their m own lines, int64 [m].
 
     `line_codes` are places in `lines`.
     """
 
     ids: _Numbers
     collections: _Numbers
-    cut: _Numbers
+    cut: NDArray[np.bool_]
     line_classes: _Numbers
     line_codes: _Numbers
     lines: list[_Line]
 
 
 def _read(session: Session, after: int, horizon: int) -> _Rows:
-    # One row of four long texts: a row object for each of 100,000 classes takes twice the time.
-    # All four are filled in one pass over the same rows, so their order is one.
+    # One row of three long texts: a row object for each of 100,000 classes takes twice the time.
+    # All three are filled in one pass over the same rows, so their order is one.
     if horizon >= _HORIZON_LIMIT:
         raise RightsUnavailable(f"access class {horizon} is beyond what a scope can hold")
+    cut = cast(AccessClassRow.cut, Integer)
     columns = session.execute(
         select(
             func.aggregate_strings(cast(AccessClassRow.id, Text), ","),
-            func.aggregate_strings(cast(AccessClassRow.collection_id, Text), ","),
-            func.aggregate_strings(cast(cast(AccessClassRow.cut, Integer), Text), ","),
+            func.aggregate_strings(cast(AccessClassRow.collection_id * 2 + cut, Text), ","),
             func.aggregate_strings(cast(AccessClassRow.own, Text), "\n"),
         ).where(AccessClassRow.id > after, AccessClassRow.id <= horizon)
     ).one()
-    ids, collections, cut = (_numbers(each) for each in columns[:3])
-    pieces = (columns[3] or "").replace(_BETWEEN, "\n;").split("\n") if len(ids) else []
+    ids, kinds = _numbers(columns[0]), _numbers(columns[1])
+    pieces = (columns[2] or "").replace(_BETWEEN, "\n;").split("\n") if len(ids) else []
+    # Where each piece stands for the first time, then as its place among the known.
     known: dict[str, int] = {}
-    codes = np.array([known.setdefault(each, len(known)) for each in pieces], np.int64)
+    codes = np.fromiter(map(known.setdefault, pieces, count()), np.int64, len(pieces))
+    dense = np.zeros(len(pieces), np.int64)
+    dense[list(known.values())] = np.arange(len(known))
+    codes = dense[codes]
     numbers, lines = _lines(known)
     # A piece that starts with ; goes on with the class of the one before it.
     first = np.array([not each.startswith(";") for each in known], bool)[codes]
@@ -118,13 +122,13 @@ def _read(session: Session, after: int, horizon: int) -> _Rows:
     places = np.cumsum(first) - 1
     n = len(ids)
     if not (
-        len(collections) == len(cut) == first.sum() == n
+        len(kinds) == first.sum() == n
         and np.array_equal(last, np.append(first[1:], True)[: len(last)])
     ):
         raise RightsUnavailable("the stored access classes can't be read")
     line_codes = numbers[codes]
     real = line_codes >= 0
-    return _Rows(ids, collections, cut, ids[places[real]], line_codes[real], lines)
+    return _Rows(ids, kinds // 2, kinds % 2 == 1, ids[places[real]], line_codes[real], lines)
 
 
 def _numbers(text: str | None) -> _Numbers:

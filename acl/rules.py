@@ -25,6 +25,8 @@ _Line = tuple[str, int, int, str, float]
 # Stands for the tenant among the row ids of collections, which count from 1.
 _TENANT = 0
 _ABOVE = -1
+# Nodes that are better done one by one, though one may stand below another, than all anew.
+_FEW = 16
 _ON_THE_WAY = (
     # Levels are named one by one, so that the index on them skips documents' own grants.
     GrantRow.level.in_([Level.TENANT.value, Level.COLLECTION.value]),
@@ -132,6 +134,8 @@ class RuleTree:
         else:
             nodes, below = _nodes(source.collections)
             rules, changed = {_ABOVE: _NONE}, {_TENANT}
+        if len(changed) > _FEW:
+            changed = {_TENANT}
         # Whoever comes after what stands above it is right; what comes before is done again.
         waiting = [each for each in changed if each in nodes]
         while waiting:

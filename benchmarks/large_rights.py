@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from unittest.mock import patch
 
 from acl import authorize
@@ -30,7 +31,7 @@ def measured(database: Database) -> list[Row]:
     cold = [_once_ms(lambda: Authority(database).mint(large.people[0])) for _ in range(N_COLD)]
     authority = Authority(database)
     authority.mint(large.people[0])
-    new = [_once_ms(lambda who=who: authority.mint(who)) for who in large.people[1:N_NEW]]
+    new = [_once_ms(partial(authority.mint, who)) for who in large.people[1 : N_NEW + 1]]
     return [
         within(f"a scope compiled from SQL ({size}): p50", percentile(cold, 50), "ms", COLD_MS),
         Row("a scope compiled from SQL: worst", max(cold), "ms"),
