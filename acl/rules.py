@@ -19,6 +19,10 @@ from acl.types import Action, Effect, Level
 
 # Until when (Unix seconds, inf for no end) each principal holds something.
 Held = Mapping[int, float]
+# A collection's parent and cut; the collections in each.
+_Node = tuple[int, bool]
+Nodes = Mapping[int, _Node]
+Below = Mapping[int, tuple[int, ...]]
 # (level, row id of the resource, principal, effect, end)
 _Line = tuple[str, int, int, str, float]
 
@@ -91,11 +95,21 @@ class Source:
     def beyond(self, other: Source) -> set[_Line]:
         """Give the grants that stand here and not in the other."""
         lines: set[_Line] = set(self.ending - other.ending)
-        for text in set(self.unending.split(",")).difference(other.unending.split(",")):
-            if text:
-                level, resource, principal, effect = text.split(" ")
-                lines.add((level, int(resource), int(principal), effect, inf))
+        for text in _only_first(self.unending, other.unending):
+            level, resource, principal, effect = text.split(" ")
+            lines.add((level, int(resource), int(principal), effect, inf))
         return lines
+
+    def collections_beyond(self, other: Source) -> dict[int, _Node]:
+        """Give the collections that are here and not, or not so, in the other."""
+        found = {}
+        for text in _only_first(self.collections, other.collections):
+            number, parent, cut = map(int, text.split(" "))
+            found[number] = parent, bool(cut)
+        return found
+
+
+_EMPTY = Source()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +122,8 @@ class RuleTree:
     """
 
     source: Source
-    nodes: Mapping[int, tuple[int, bool]]
-    below: Mapping[int, tuple[int, ...]]
+    nodes: Nodes
+    below: Below
     own: Mapping[int, Rules]
     rules: Mapping[int, Rules]
     areas: tuple[tuple[Rules, tuple[int, ...]], ...]
@@ -129,11 +143,18 @@ class RuleTree:
         if source == self.source:
             return self
         own, changed = self._own(source)
-        if source.collections == self.source.collections:
-            nodes, below, rules = self.nodes, self.below, dict(self.rules)
-        else:
-            nodes, below = _nodes(source.collections)
+        gone, come = self.source.collections_beyond(source), source.collections_beyond(self.source)
+        nodes, below, rules = dict(self.nodes), self.below, dict(self.rules)
+        if any(number not in come or come[number][0] != parent
+               for number, (parent, _) in gone.items()):  # fmt: skip
+            # One was moved or deleted: what stands below what is an open question.
+            nodes, below = _joined(
+                {_TENANT: (_ABOVE, False)}, {}, source.collections_beyond(_EMPTY)
+            )
             rules, changed = {_ABOVE: _NONE}, {_TENANT}
+        elif come:
+            nodes, below = _joined(nodes, below, come)
+            changed |= come.keys()
         if len(changed) > _FEW:
             changed = {_TENANT}
         # Whoever comes after what stands above it is right; what comes before is done again.
@@ -170,13 +191,21 @@ class RuleTree:
         return own, set(copied)
 
 
-def _nodes(text: str) -> tuple[dict[int, tuple[int, bool]], dict[int, tuple[int, ...]]]:
-    nodes, below = {_TENANT: (_ABOVE, False)}, dict[int, list[int]]()
-    for line in text.split(",") if text else ():
-        number, parent, cut = map(int, line.split(" "))
-        nodes[number] = parent, bool(cut)
-        below.setdefault(parent, []).append(number)
-    return nodes, {parent: tuple(numbers) for parent, numbers in below.items()}
+def _joined(nodes: Nodes, below: Below, come: Nodes) -> tuple[dict[int, _Node], Below]:
+    """Add collections that are new, or have another cut."""
+    new: dict[int, list[int]] = {}
+    for number, (parent, _) in come.items():
+        if number not in nodes:
+            new.setdefault(parent, []).append(number)
+    longer = {each: (*below.get(each, ()), *numbers) for each, numbers in new.items()}
+    return {**nodes, **come}, {**below, **longer}
+
+
+def _only_first(text: str, other: str) -> set[str]:
+    """Give the lines of a text that the other lacks."""
+    if text == other:
+        return set()
+    return set(text.split(",")).difference(other.split(","), [""])
 
 
 def _areas(rules: Mapping[int, Rules]) -> tuple[tuple[Rules, tuple[int, ...]], ...]:
