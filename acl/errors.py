@@ -6,6 +6,7 @@ AclError
 ├── NotAllowed          the caller sees the resource but may not do this to it
 ├── RightsUnavailable   rights can't be evaluated now; nobody reads anything until they can
 ├── AclRefused          a write that would break a rule of the rights model
+├── StorageBusy         other writes held the database too long; nothing was written
 └── StorageFull         the disk is full or can't be written; nothing unacknowledged is kept
 """
 
@@ -32,6 +33,10 @@ class RightsUnavailable(AclError):
 
 class AclRefused(AclError):
     """The change would break a rule of the rights model; nothing was written."""
+
+
+class StorageBusy(AclError):
+    """Other writes held the database for too long; nothing was written, come back."""
 
 
 class StorageFull(AclError):

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event, select, update
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, update
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from acl.errors import StorageFull, UnknownResource
+import acl.row_security  # noqa: F401 - says at each begin whose rows it is about
+from acl.errors import StorageBusy, StorageFull, UnknownResource
+from acl.hints import CHANNEL
 from acl.tables import AccessClassRow, ChangeRow, InstanceRow, TenantEntry, TenantRow
+from acl.turnstile import turn
 from acl.types import Counters
 
 _BUSY_TIMEOUT_MS = 30_000
 # What SQLite and PostgreSQL say when the disk is full or can't be written.
 _FULL = ("is full", "disk I/O error", "No space left", "readonly", "unable to open")
+_BUSY = ("database is locked", "lock timeout", "deadlock detected")
 
 
 @dataclass(slots=True)
@@ -69,6 +74,8 @@ class Writing:
             self.session.add(change)
         self.session.flush()
         self.counters = counters(self.session)
+        if self.session.get_bind().dialect.name == "postgresql":
+            self.session.execute(select(func.pg_notify(CHANNEL, self.tenant)))
 
 
 def is_changed(session: Session) -> bool:
@@ -110,7 +117,11 @@ class Database:
 
         Raises: UnknownResource if there is no such tenant.
         """
-        with _told_when_full(), Session(self._writing, info={"tenant": tenant}) as session:
+        with (
+            _told_when_full(),
+            self._turn(),
+            Session(self._writing, info={"tenant": tenant}) as session,
+        ):
             # On PostgreSQL this lock makes the tenant's writers one at a time, so that rights
             # can't change between a decision and the write it allows. SQLite has BEGIN IMMEDIATE.
             locked = select(TenantEntry).where(TenantEntry.id == tenant).with_for_update()
@@ -128,10 +139,17 @@ class Database:
         For `acl` alone; a test over the source tree holds it to that.
         """
         bind = self._writing if writes else self._reading
-        with _told_when_full(), Session(bind, info={"tenant": None}) as session:
+        mine = self._turn() if writes else nullcontext()
+        with _told_when_full(), mine, Session(bind, info={"tenant": None}) as session:
             yield session
             if writes:
                 session.commit()
+
+    def _turn(self) -> AbstractContextManager[None]:
+        path = self._engine.url.database
+        if self.dialect != "sqlite" or not path or path == ":memory:":
+            return nullcontext()
+        return turn(Path(path), _BUSY_TIMEOUT_MS / 1000)
 
     def close(self) -> None:
         """Close every connection."""
@@ -168,6 +186,8 @@ def _told_when_full() -> Iterator[None]:
             raise StorageFull(
                 f"the database can't be written ({said}); what was acknowledged before is kept"
             ) from failure
+        if any(sign in said for sign in _BUSY):
+            raise StorageBusy("the database is busy with other writes; come back") from failure
         raise
 
 

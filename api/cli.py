@@ -122,9 +122,15 @@ def ingest(
 
 
 @app.command()
-def migrate() -> None:
+def migrate(
+    let_in: Annotated[
+        str,
+        typer.Option(help="PostgreSQL role, owner of nothing, that servers run as: let it in."),
+    ] = "",
+) -> None:
     """Bring the database to this version's schema."""
     from acl.session import Database
+    from pipeline.migrate import let_in as admit
     from pipeline.migrate import migrate as upgrade
 
     settings = load_settings()
@@ -132,6 +138,9 @@ def migrate() -> None:
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     database = Database(settings.url)
     Console().print("migrated" if upgrade(database) else "nothing to do")
+    if let_in:
+        admit(database, let_in)
+        Console().print(f"{let_in} may read and write rows, each session those of its tenant")
     database.close()
 
 

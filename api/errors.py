@@ -63,6 +63,9 @@ STATUS: dict[type[Exception], Fault] = {
         503, _OURS, "rights_unavailable", "rights can't be evaluated now", retry_after_s=2
     ),
     acl.AclRefused: Fault(422, _BAD, "refused"),
+    acl.StorageBusy: Fault(
+        503, _OURS, "storage_busy", "the database is busy; come back", retry_after_s=1
+    ),
     acl.StorageFull: Fault(507, _OURS, "storage_full", "nothing can be stored now"),
     retrieval.ParseFailed: Fault(422, _BAD, "unreadable_file"),
     retrieval.IndexNotReady: Fault(
@@ -94,6 +97,7 @@ STATUS: dict[type[Exception], Fault] = {
     ),
     pipeline.AskRefused: Fault(400, _BAD, "invalid_value"),
     pipeline.RulesRefused: Fault(422, _BAD, "unknown_principal"),
+    pipeline.LedgerFull: Fault(503, _OURS, "out_of_memory", UNEXPECTED.text),
     pipeline.SettingsRefused: Fault(500, _OURS, "settings_refused", UNEXPECTED.text),
     TimeoutError: Fault(504, _OURS, "timeout", "the deadline passed before there was an answer"),
 }  # fmt: skip

@@ -20,6 +20,8 @@ from pipeline.admit import Gate
 from pipeline.assemble import Assembler
 from pipeline.documents import Documents
 from pipeline.follow import Follower
+from pipeline.indexing import build_placing, build_snapshots
+from pipeline.ledger import Ledger
 from pipeline.making import Maker
 from pipeline.migrate import open_database
 from pipeline.models import models_folder, resolve
@@ -32,7 +34,7 @@ from retrieval.chunk import Chunker
 from retrieval.corpus import Corpus
 from retrieval.encode import Encoder, SentenceEncoder
 from retrieval.hashed import HashedEncoder
-from retrieval.index import self_test
+from retrieval.lists.codes import self_test
 from retrieval.parse import ParseLimits
 from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker, Reranker
 from retrieval.sandbox import Sandbox
@@ -84,6 +86,7 @@ class House:
         """Let go of engine, workers and connections."""
         await self.pipeline.engine.close()
         self.follower.close()
+        self.pipeline.stages.shelf.close()
         self.sandbox.close()
         self.pool.shutdown(cancel_futures=True)
         self.database.close()
@@ -172,9 +175,15 @@ def build_house(
     authority = Authority(database, now_s)
     lexicon = Lexicon(settings.retrieval.stem_language)
     corpus = Corpus(database, encoder.name, encoder.width)
+    ledger = Ledger({f"gpu:{settings.retrieval.gpu}": settings.retrieval.gpu_nbytes})
     shelf = Shelf(
-        corpus, lexicon, width=encoder.width, merge_rows=settings.retrieval.merge_rows
-    )  # fmt: skip
+        corpus,
+        lexicon,
+        width=encoder.width,
+        merge_rows=settings.retrieval.merge_rows,
+        folder=build_snapshots(settings, encoder),
+        place=build_placing(settings, ledger),
+    )
     follower = Follower(database, shelf)
     for tenant in tenants(database).values():
         follower.open(tenant)

@@ -2,6 +2,7 @@
 
 PipelineError
 ├── Overloaded        too many requests are waiting; says after how many seconds to come back
+├── LedgerFull        what is planned does not fit into the memory that is left; says both
 ├── EvidenceRevoked   what an answer rests on may no longer be read; the answer stops
 ├── AskRefused        the question itself is not acceptable: empty, too long, out of range
 ├── RulesRefused      an access file or list names what does not exist, or contradicts itself
@@ -19,6 +20,10 @@ class Overloaded(PipelineError):
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class LedgerFull(PipelineError):
+    """A planned allocation does not fit; says what was needed and what is free."""
 
 
 class EvidenceRevoked(PipelineError):

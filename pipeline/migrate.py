@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from acl.errors import StorageFull
+from acl.row_security import grants, walls_stand
 from acl.session import Database
 from acl.tables import InstanceRow
 from pipeline.errors import SettingsRefused
 from pipeline.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 _INCARNATION_BYTES = 16
 
@@ -57,6 +61,22 @@ def migrate(database: Database) -> bool:
     return True
 
 
+def let_in(database: Database, role: str) -> None:
+    """Let a PostgreSQL role that owns nothing read and write rows: the one a server runs as.
+
+    Raises: SettingsRefused if the database is not PostgreSQL, or the role's name is not plain.
+    """
+    if database.dialect != "postgresql":
+        raise SettingsRefused("roles are PostgreSQL's; the database is embedded")
+    try:
+        allowed = list(grants(role))
+    except ValueError as failure:
+        raise SettingsRefused(str(failure)) from failure
+    with database.engine.begin() as connection:
+        for statement in allowed:
+            connection.exec_driver_sql(statement)
+
+
 def require_newest(database: Database) -> None:
     """Refuse to run on another schema. Raises: SettingsRefused that names the command."""
     with database.engine.connect() as connection:
@@ -66,6 +86,9 @@ def require_newest(database: Database) -> None:
             f"the database has schema {found or 'none'}, this version needs {_newest()}: "
             "run ostiary migrate"
         )
+    with database.engine.begin() as connection:
+        if why := walls_stand(connection):
+            _log.warning("tenants are kept apart by this program alone: %s", why)
 
 
 def _give_incarnation(connection: Connection) -> None:

@@ -52,6 +52,7 @@ class Settings(BaseSettings):
     """Everything that can be set, from OSTIARY_... variables; nested names join with __.
 
     home: folder of the embedded database and the generated secrets.
+    index_folder: where indexes are kept as files, rebuilt if lost; none: "index" in home.
     database_url: SQLAlchemy address; empty for SQLite in the home folder.
     secret: 64 hex characters; keys and salts rest on it. Empty: generated once in home.
     operator_token: opens /metrics; empty: generated once in home.
@@ -73,6 +74,7 @@ class Settings(BaseSettings):
     )
 
     home: Path = Field(default_factory=lambda: user_data_path("ostiary"))
+    index_folder: Path | None = None
     database_url: str = ""
     secret: SecretStr = SecretStr("")
     operator_token: SecretStr = SecretStr("")

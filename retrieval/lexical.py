@@ -3,73 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from retrieval.layout import Flags, Layout, among, best_first, runs
+from retrieval.bags import Bags, Numbers
+from retrieval.layout import Layout, Reach, best_first, runs, within_reach
 from retrieval.types import Ids, Vectors
-from retrieval.words import Lexicon
+from retrieval.vocabulary import Vocabulary
 
 K1 = 1.2
 B = 0.75
 
-_TERM_NBYTES = 120  # a short Python string with its place in a dict, as measured
+_FEW_POSTINGS = 20_000
+
+Counts = NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)
-class Bags:
-    """How often each row uses each term, as triples (row, term, count).
-
-    vocabulary: the terms by number. rows, terms: int64 [m]. counts: int64 [m], at least 1.
+class Postings:
+    """Where one term stands in a scope. at: places in the scope, ascending; counts, lengths:
+    of those rows; n_live: how many of them are not dead.
     """
 
-    vocabulary: tuple[str, ...]
-    rows: Ids
-    terms: Ids
-    counts: Ids
-
-    def kept(self, keep: Flags) -> Bags:
-        """Leave only the flagged rows, numbered anew in the same order."""
-        renumbered = np.cumsum(keep, dtype=np.int64) - 1
-        stays = keep[self.rows]
-        rows, terms = renumbered[self.rows[stays]], self.terms[stays]
-        used, narrowed = np.unique(terms, return_inverse=True)
-        vocabulary = tuple(self.vocabulary[number] for number in used.tolist())
-        return Bags(vocabulary, rows, narrowed.astype(np.int64), self.counts[stays])
-
-    def moved(self, rows: Ids) -> Bags:
-        """Give each row another number: row r becomes rows[r]."""
-        return Bags(self.vocabulary, rows[self.rows], self.terms, self.counts)
-
-
-def count_terms(texts: Iterable[str], lexicon: Lexicon) -> Bags:
-    """Count the terms of each text; text number r is row r."""
-    number: dict[str, int] = {}
-    rows: list[int] = []
-    terms: list[int] = []
-    counts: list[int] = []
-    for row, text in enumerate(texts):
-        bag = Counter(lexicon.terms(text))
-        rows.extend([row] * len(bag))
-        terms.extend([number.setdefault(term, len(number)) for term in bag])
-        counts.extend(bag.values())
-    return Bags(tuple(number), _column(rows), _column(terms), _column(counts))
-
-
-def join(first: Bags, second: Bags, n_first: int) -> Bags:
-    """Put the rows of the second, renumbered from n_first on, after those of the first."""
-    number = {term: place for place, term in enumerate(first.vocabulary)}
-    renamed = _column([number.setdefault(term, len(number)) for term in second.vocabulary])
-    return Bags(
-        tuple(number),
-        np.concatenate([first.rows, second.rows + n_first]),
-        np.concatenate([first.terms, renamed[second.terms]]),
-        np.concatenate([first.counts, second.counts]),
-    )
+    term: int
+    at: NDArray[np.integer]
+    counts: Counts
+    lengths: NDArray[np.int32]
+    n_live: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,98 +41,181 @@ class Tally:
     """What one part says of a scope and some terms; the input of `bm25`.
 
     n_rows, n_tokens: live rows of the scope and their length, all terms counted.
-    ids: int64 [s], the rows of the scope. at, terms, counts, lengths: int64 [m], for each
-    posting its place in ids, its term's place in the question, the term's count in the row
-    and the row's length; ordered by term.
     """
 
+    layout: Layout
+    reach: Reach
     n_rows: int
     n_tokens: int
-    ids: Ids
-    at: Ids
-    terms: Ids
-    counts: Ids
-    lengths: Ids
+    found: tuple[Postings, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class LexicalPart:
-    """Postings class by class: an immutable part of the lexical index.
+    """Postings term by term, and within a term by row: an immutable part of the lexical index.
 
-    Postings are sorted by (list, term, row), and a directory names the run of each (list, term)
-    pair. A question looks up every asked term in every asked list, found or not, and then walks
-    only the runs it found: a term that is common elsewhere costs a scope nothing.
+    Rows of a class lie together, so a scope is a few spans of rows, and the postings of a term
+    in a span are found by two binary searches. What stands between the spans is not read: a
+    term that is common elsewhere costs a scope the logarithm of its postings.
 
-    Args: layout: where the rows lie. bags: their terms, rows numbered as in the layout.
+    rows: int32 [m]. counts: uint8 or int32 [m]. starts: int64 [t + 1]. lengths: int32 [n], terms
+    of each row. list_ends: int64 [l + 1], terms of all lists before. All may be mapped.
     """
 
-    def __init__(self, layout: Layout, bags: Bags) -> None:
-        self._layout = layout
-        self._vocabulary = bags.vocabulary
-        self._number = {term: place for place, term in enumerate(bags.vocabulary)}
-        # One number more than there are terms: an unknown term is looked up like a known one.
-        self._stride = len(bags.vocabulary) + 1
-        lists = np.searchsorted(layout.starts, bags.rows, side="right") - 1
-        pairs = lists * self._stride + bags.terms
-        order = np.lexsort((bags.rows, pairs))
-        self._rows = bags.rows[order].astype(np.int32)
-        self._counts = bags.counts[order].astype(np.int32)
-        found, first = np.unique(pairs[order], return_index=True)
-        # The last entry is above every pair, so that each look-up lands inside.
-        self._pairs = np.append(found, np.iinfo(np.int64).max)
-        self._starts = np.append(first, len(order)).astype(np.int64)
-        self._lengths = np.bincount(bags.rows, bags.counts, layout.n_rows).astype(np.int64)
-        before = np.append(0, np.cumsum(self._lengths))
-        self._list_tokens = before[layout.starts[1:]] - before[layout.starts[:-1]]
+    layout: Layout
+    vocabulary: Vocabulary
+    rows: NDArray[np.int32]
+    counts: Counts
+    starts: Ids
+    lengths: NDArray[np.int32]
+    list_ends: Ids
+
+    @classmethod
+    def build(cls, layout: Layout, bags: Bags) -> LexicalPart:
+        """Index bags whose rows are numbered as in the layout."""
+        vocabulary, numbers = Vocabulary.of(bags.vocabulary)
+        terms = numbers[bags.terms]
+        rows, counts, starts = _by_term(bags, terms, layout.n_rows, len(vocabulary))
+        n_most = int(counts.max()) if len(counts) else 0
+        lengths = np.bincount(bags.rows, bags.counts, layout.n_rows).astype(np.int32)
+        ends = np.append(0, np.cumsum(lengths, dtype=np.int64))[layout.starts]
+        return cls(
+            layout,
+            vocabulary,
+            rows,
+            counts.astype(np.uint8 if n_most < 256 else np.int32),
+            starts,
+            lengths,
+            ends,
+        )
+
+    @classmethod
+    def opened(cls, layout: Layout, columns: Mapping[str, NDArray[np.generic]]) -> LexicalPart:
+        """Take columns as `columns` gave them; they may be mapped from files.
+
+        Raises: KeyError if one is missing; ValueError if they do not fit the layout.
+        """
+        held: dict[str, np.ndarray] = {name: np.asarray(each) for name, each in columns.items()}
+        part = cls(
+            layout,
+            Vocabulary(held["letters"], held["letter_ends"]),
+            held["rows"],
+            held["counts"],
+            held["starts"],
+            held["lengths"],
+            held["list_ends"],
+        )
+        if (len(part.lengths), len(part.list_ends)) != (layout.n_rows, layout.n_lists + 1):
+            raise ValueError("the lexical columns are of another layout")
+        if len(part.starts) != len(part.vocabulary) + 1 or part.starts[-1] != len(part.rows):
+            raise ValueError("the lexical columns do not fit each other")
+        return part
+
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """Give the part as plain arrays, for files."""
+        return {
+            "letters": self.vocabulary.letters,
+            "letter_ends": self.vocabulary.ends,
+            "rows": self.rows,
+            "counts": self.counts,
+            "starts": self.starts,
+            "lengths": self.lengths,
+            "list_ends": self.list_ends,
+        }
 
     @property
     def nbytes(self) -> int:
-        """How many bytes postings and vocabulary take, the latter by estimate."""
-        columns = (self._rows, self._counts, self._pairs, self._starts, self._lengths)
-        held = sum(column.nbytes for column in columns) + self._list_tokens.nbytes
-        return int(held + len(self._vocabulary) * _TERM_NBYTES)
+        """How many bytes the columns take."""
+        return int(sum(column.nbytes for column in self.columns().values()))
 
     def bags(self) -> Bags:
         """Give back what the part was built from, in the order of its postings."""
-        terms = np.repeat(self._pairs[:-1] % self._stride, np.diff(self._starts))
-        return Bags(
-            self._vocabulary, self._rows.astype(np.int64), terms, self._counts.astype(np.int64)
-        )
+        terms = np.repeat(np.arange(len(self.vocabulary), dtype=np.int32), np.diff(self.starts))
+        counts = self.counts.astype(np.int32)
+        return Bags(self.vocabulary.terms(), np.asarray(self.rows), terms, counts)
 
-    def tally(self, terms: Sequence[str], classes: Ids, dead: Ids) -> Tally:
-        """Count what the live rows of these classes say of these terms.
+    def tally(self, terms: Sequence[str], reach: Reach) -> Tally:
+        """Count what the live rows of a reach say of these terms.
 
-        Args:
-            terms: unique; their order is the order in which `bm25` adds.
-            classes: int64, ascending and unique. dead: int64, ascending rows.
+        Args: terms: unique; their order is the order in which `bm25` adds.
         """
-        lists = self._layout.lists(classes)
-        sizes = self._layout.sizes(lists)
-        gone = self._layout.marked(lists, dead)
-        known = _column([self._number.get(term, self._stride - 1) for term in terms])
-        wanted = (lists[None, :] + np.zeros_like(known)[:, None]) * self._stride + known[:, None]
-        entry = np.searchsorted(self._pairs, wanted.ravel())
-        hit = np.flatnonzero(self._pairs[entry] == wanted.ravel())
-        starts = self._starts[entry[hit]]
-        lengths = self._starts[entry[hit] + 1] - starts
-        posting = runs(starts, lengths)
-        term_of, list_of = np.divmod(np.repeat(hit, lengths), max(len(lists), 1))
-        rows = self._rows[posting].astype(np.int64)
-        # The rows of the scope stand list by list: a row's place is its distance into its list.
-        shift = np.cumsum(sizes) - sizes - self._layout.starts[lists]
-        live = ~among(rows, gone)
+        gone = reach.gone
+        ends = self.list_ends
+        n_tokens = int((ends[reach.lists + 1] - ends[reach.lists]).sum())
+        found = []
+        if reach.n_rows:
+            for place, term in enumerate(terms):
+                number = self.vocabulary.number(term)
+                if number >= 0:
+                    found.append(self._postings(place, number, reach))
         return Tally(
-            n_rows=int(sizes.sum()) - len(gone),
-            n_tokens=int(self._list_tokens[lists].sum() - self._lengths[gone].sum()),
-            ids=self._layout.ids[self._layout.rows(lists)],
-            at=(rows + shift[list_of])[live],
-            terms=term_of[live],
-            counts=self._counts[posting][live].astype(np.int64),
-            lengths=self._lengths[rows][live],
+            self.layout,
+            reach,
+            reach.n_rows - len(gone),
+            n_tokens - int(self.lengths[gone].sum()),
+            tuple(found),
         )
 
+    def _postings(self, place: int, number: int, reach: Reach) -> Postings:
+        low, high = int(self.starts[number]), int(self.starts[number + 1])
+        rows = self.rows[low:high]
+        first = rows.searchsorted(reach.lows.astype(np.int32))
+        last = rows.searchsorted(reach.highs.astype(np.int32))
+        if len(first) == 1:
+            span = slice(int(first[0]), int(last[0]))
+            at = rows[span] - np.int32(reach.lows[0])
+            within, counts = rows[span], self.counts[low:high][span]
+        else:
+            sizes = (last - first).astype(np.int64)
+            chosen = runs(first.astype(np.int64), sizes)
+            within, counts = rows[chosen], self.counts[low:high][chosen]
+            before = (reach.highs - reach.lows).cumsum() - reach.highs
+            at = within + np.repeat(before, sizes)
+        n_dead = 0
+        if len(reach.gone) and len(within):
+            gone = reach.gone.astype(np.int32)
+            near = np.minimum(within.searchsorted(gone), len(within) - 1)
+            n_dead = int((within[near] == gone).sum())
+        return Postings(place, at, counts, self.lengths[within], len(within) - n_dead)
 
-def bm25(tallies: Sequence[Tally], weights: Sequence[int]) -> tuple[Ids, Vectors]:
-    """Rank every row that has one of the terms: ids and float32 scores, best first.
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The BM25 scores of a scope, part by part: float64 by place, 0 where no term is shared."""
+
+    tallies: tuple[Tally, ...]
+    sums: tuple[NDArray[np.float64], ...]
+
+    def best(self, depth: int | None = None) -> tuple[Ids, Vectors]:
+        """Give the best passages that share a term: ids and float32 scores, best first.
+
+        Args: depth: how many at most; None for all.
+        """
+        ids: list[Ids] = [np.empty(0, dtype=np.int64)]
+        scores: list[Vectors] = [np.empty(0, dtype=np.float32)]
+        for tally, sums in zip(self.tallies, self.sums, strict=True):
+            places = np.flatnonzero(sums)
+            found = sums[places].astype(np.float32)
+            if depth is not None:
+                near = within_reach(found, depth, 0.0)
+                places, found = places[near], found[near]
+            ids.append(tally.layout.ids[tally.reach.rows_at(places)])
+            scores.append(found)
+        all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
+        order = best_first(all_ids, all_scores, depth)
+        return all_ids[order], all_scores[order]
+
+    def scores(self, part: int, rows: Ids) -> Vectors:
+        """Give the float32 scores of rows of one part; a row outside the scope has 0."""
+        scores = np.zeros(len(rows), dtype=np.float32)
+        reach, sums = self.tallies[part].reach, self.sums[part]
+        inside = reach.holds(rows)
+        scores[inside] = sums[reach.places(rows[inside])]
+        return scores
+
+
+def bm25(tallies: Sequence[Tally], weights: Sequence[int]) -> Matches:
+    """Score every live row that has one of the terms.
 
     Counts are summed over all parts before anything is scored, so that how rows are spread over
     parts changes no bit; float64 terms are added in the order of the question's terms.
@@ -179,30 +226,37 @@ def bm25(tallies: Sequence[Tally], weights: Sequence[int]) -> tuple[Ids, Vectors
     """
     n_rows = sum(tally.n_rows for tally in tallies)
     n_tokens = sum(tally.n_tokens for tally in tallies)
-    frequency = sum(
-        (np.bincount(tally.terms, minlength=len(weights)) for tally in tallies),
-        start=np.zeros(len(weights), dtype=np.int64),
-    )
-    rarity = np.array(
-        [
-            weight * math.log(1 + (n_rows - n_with + 0.5) / (n_with + 0.5))
-            for weight, n_with in zip(weights, frequency.tolist(), strict=True)
-        ]
-    )
-    ids: list[Ids] = [np.empty(0, dtype=np.int64)]
-    scores: list[NDArray[np.float64]] = [np.empty(0)]
+    n_with = [0] * len(weights)
     for tally in tallies:
-        if len(tally.at):
-            norm = K1 * (1 - B + B * (tally.lengths / (n_tokens / n_rows)))
-            gains = rarity[tally.terms] * (tally.counts / (tally.counts + norm))
-            sums = np.bincount(tally.at, gains, len(tally.ids)).astype(np.float64)
-            matched = np.flatnonzero(sums > 0)
-            ids.append(tally.ids[matched])
-            scores.append(sums[matched])
-    all_ids, all_scores = np.concatenate(ids), np.concatenate(scores).astype(np.float32)
-    order = best_first(all_ids, all_scores)
-    return all_ids[order], all_scores[order]
+        for postings in tally.found:
+            n_with[postings.term] += postings.n_live
+    rarity = [
+        weight * math.log(1 + (n_rows - n + 0.5) / (n + 0.5))
+        for weight, n in zip(weights, n_with, strict=True)
+    ]
+    sums = []
+    for tally in tallies:
+        summed = np.zeros(tally.reach.n_rows)
+        for postings in tally.found:
+            if postings.n_live:
+                norm = K1 * (1 - B + B * (postings.lengths / (n_tokens / n_rows)))
+                gains = rarity[postings.term] * (postings.counts / (postings.counts + norm))
+                # A row stands once in a term's postings: nothing is added twice.
+                summed[postings.at] += gains
+        if len(tally.reach.gone):
+            summed[tally.reach.places(tally.reach.gone)] = 0
+        sums.append(summed)
+    return Matches(tuple(tallies), tuple(sums))
 
 
-def _column(values: list[int]) -> Ids:
-    return np.array(values, dtype=np.int64)
+def _by_term(bags: Bags, terms: Ids, n_rows: int, n_terms: int) -> tuple[Numbers, Numbers, Ids]:
+    """Order postings by term, then by row: rows, counts, and where each term starts."""
+    if len(terms) < _FEW_POSTINGS:
+        order = np.lexsort((bags.rows, terms))
+        starts = np.append(0, np.cumsum(np.bincount(terms, minlength=n_terms)))
+        return bags.rows[order], bags.counts[order], starts.astype(np.int64)
+    # A sparse matrix turned on its side: linear, where sorting is not.
+    by_row = csr_array((bags.counts, (bags.rows, terms)), shape=(n_rows, n_terms), dtype=np.int32)
+    by_term = by_row.tocsc()
+    by_term.sort_indices()
+    return by_term.indices.astype(np.int32), by_term.data, by_term.indptr.astype(np.int64)

@@ -8,7 +8,7 @@ from acl.types import AccessScope
 from retrieval.fuse import fuse
 from retrieval.settings import RetrievalSettings
 from retrieval.tenant_index import TenantIndex
-from retrieval.types import Hits, Ids, Vectors
+from retrieval.types import Hits, Vectors
 from retrieval.words import Lexicon
 
 QUESTION_TERMS = 128
@@ -33,30 +33,14 @@ def find(
     Args: vector: float32 [width], unit. text: the question, for the lexical leg.
     Raises: ValueError for an unfit vector; IndexUnsound if a guard around FAISS tripped.
     """
-    classes = np.array(scope.classes.to_array(), dtype=np.int64)
-    dense_ids, _ = index.dense(vector, classes, settings.legs_depth)
-    lexical_ids, lexical = index.lexical(_cut(lexicon.terms(text)), classes)
-    ids = np.union1d(dense_ids, lexical_ids[: settings.legs_depth])
-    return fuse(
-        ids,
-        index.cosines(ids, vector),
-        _looked_up(ids, lexical_ids, lexical),
-        settings.dense_weight,
-    )
+    reach = index.reach(scope.classes)
+    dense_ids, _ = index.dense(vector, reach, settings.legs_depth)
+    matches = index.lexical(_cut(lexicon.terms(text)), reach)
+    lexical_ids, _ = matches.best(settings.legs_depth)
+    ids = np.union1d(dense_ids, lexical_ids)
+    return fuse(ids, index.cosines(ids, vector), index.matched(matches, ids), settings.dense_weight)
 
 
 def _cut(terms: list[str]) -> list[str]:
     first = set(list(dict.fromkeys(terms))[:QUESTION_TERMS])
     return [term for term in terms if term in first]
-
-
-def _looked_up(ids: Ids, matched: Ids, scores: Vectors) -> Vectors:
-    """Give the lexical score of each id; 0 is the score of what shares no term."""
-    by_id = np.argsort(matched)
-    at = np.searchsorted(matched[by_id], ids)
-    found = np.zeros(len(ids), dtype=np.float32)
-    inside = np.flatnonzero(at < len(matched))
-    places = by_id[at[inside]]
-    same = matched[places] == ids[inside]
-    found[inside[same]] = scores[places[same]]
-    return found

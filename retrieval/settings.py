@@ -21,7 +21,10 @@ class RetrievalSettings:
     reranker_url: address of a /rerank endpoint, with its path, for "remote".
     rerank_depth: how many candidates are reranked.
     stem_language: Snowball language of the lexical leg.
-    merge_rows: rows in an index's delta, or dead rows, that start a merge.
+    merge_rows: rows up to which the parts of an index are small and joined as they come, and
+        changed rows after which a snapshot is written.
+    gpu: number of the GPU that holds big parts of indexes too; none: the processor alone.
+    gpu_nbytes: how many bytes of it indexes may hold.
     """
 
     encoder: str = "default"
@@ -35,3 +38,5 @@ class RetrievalSettings:
     rerank_depth: int = 25
     stem_language: str = "english"
     merge_rows: int = 2048
+    gpu: int | None = None
+    gpu_nbytes: int = 8 << 30

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
 from retrieval.errors import IndexNotReady
-from retrieval.tenant_index import TenantIndex
+from retrieval.index import DensePart
+from retrieval.snapshot import SnapshotFolder
+from retrieval.tenant_index import TenantIndex, merged
 from retrieval.types import Changes
 from retrieval.words import Lexicon
+
+_log = logging.getLogger(__name__)
 
 
 class Source(Protocol):
@@ -23,24 +30,50 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Held:
+    """An index in use. saved: the content sequence of the snapshot it goes back to, or 0.
+
+    n_new: rows that came or died since, that a restart would have to read again.
+    """
+
     incarnation: str
     index: TenantIndex
+    saved: int = 0
+    n_new: int = 0
 
 
 class Shelf:
     """Holds one index a tenant. Who finds it new enough takes it without a lock.
 
+    Parts are merged and snapshots written by one thread beside the searches; among processes
+    that share the folder, by the one that gets the tenant's lease: the others take over what
+    it wrote. Closing waits for it.
+
     Args: width: columns of the encoder's vectors. merge_rows: see `TenantIndex.apply`.
+        folder: where snapshots lie; None keeps all in memory, rebuilt at each start.
+        place: puts a big part on a device as well, or gives it back as it is.
     """
 
-    def __init__(self, source: Source, lexicon: Lexicon, *, width: int, merge_rows: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        lexicon: Lexicon,
+        *,
+        width: int,
+        merge_rows: int,
+        folder: SnapshotFolder | None = None,
+        place: Callable[[DensePart], DensePart] | None = None,
+    ) -> None:
         self._source = source
         self._lexicon = lexicon
         self._width = width
         self._merge_rows = merge_rows
+        self._folder = folder
+        self._place = place
         self._current: dict[str, _Held] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._locks_lock = threading.Lock()
+        self._merger = ThreadPoolExecutor(1, thread_name_prefix="index-merger")
+        self._merging: dict[str, Future[None]] = {}
 
     def at(self, tenant: str, sequence: int, incarnation: str) -> TenantIndex:
         """Give the tenant's index, at this content sequence or a later one.
@@ -58,30 +91,150 @@ class Shelf:
             held = self._current.get(tenant)
             if _serves(held, sequence, incarnation):
                 return held.index
-            index = self._caught_up(tenant, held, incarnation)
-            self._current[tenant] = _Held(incarnation, index)
-        if index.sequence < sequence:
+            held = self._caught_up(tenant, held, incarnation)
+            self._current[tenant] = held
+            self._tend(tenant, held)
+        if held.index.sequence < sequence:
             raise IndexNotReady(
-                f"tenant {tenant}: index is at content sequence {index.sequence}; needed {sequence}"
+                f"tenant {tenant}: index is at content sequence {held.index.sequence}; "
+                f"needed {sequence}"
             )
-        return index
+        return held.index
 
     def drop(self, tenant: str) -> None:
         """Forget the tenant's index; searches under way keep theirs."""
         with self._lock(tenant):
             self._current.pop(tenant, None)
+            if self._folder is not None:
+                self._folder.drop(tenant)
 
     def held(self) -> dict[str, int]:
         """Say how many bytes each tenant's index holds."""
         return {tenant: held.index.nbytes for tenant, held in dict(self._current).items()}
 
-    def _caught_up(self, tenant: str, held: _Held | None, incarnation: str) -> TenantIndex:
-        if held is not None and held.incarnation == incarnation:
+    def settle(self) -> None:
+        """Wait until nothing is being merged or written."""
+        while merging := [each for each in self._merging.values() if not each.done()]:
+            merging[0].result()
+
+    def close(self) -> None:
+        """Wait for the merger and stop it."""
+        self._merger.shutdown(wait=True)
+
+    def _caught_up(self, tenant: str, held: _Held | None, incarnation: str) -> _Held:
+        if held is None or held.incarnation != incarnation:
+            held = self._opened(tenant, incarnation)
+        if held is not None:
             changes = self._source.changes(tenant, held.index.sequence)
             if changes.sequence >= held.index.sequence:
-                return held.index.apply(changes, self._lexicon, self._merge_rows)
+                index = held.index.apply(changes, self._lexicon, self._merge_rows)
+                n_new = held.n_new + len(changes.rows.ids) + len(changes.documents)
+                return replace(held, index=index, n_new=n_new)
         everything = self._source.changes(tenant, None)
-        return TenantIndex.empty(self._width).apply(everything, self._lexicon, self._merge_rows)
+        index = TenantIndex.empty(self._width).apply(everything, self._lexicon, self._merge_rows)
+        return _Held(incarnation, index, n_new=index.n_rows)
+
+    def _opened(self, tenant: str, incarnation: str) -> _Held | None:
+        if self._folder is None:
+            return None
+        index = self._folder.open(tenant, incarnation)
+        return None if index is None else _Held(incarnation, index, saved=index.sequence)
+
+    def _tend(self, tenant: str, held: _Held) -> None:
+        """Have the merger look at the tenant if there is something to do. Under its lock."""
+        busy = self._merging.get(tenant)
+        if busy is not None and not busy.done():
+            return
+        if self._has_work(held) or (self._place is not None and not held.saved):
+            self._merging[tenant] = self._merger.submit(self._merge, tenant)
+
+    def _has_work(self, held: _Held) -> bool:
+        return self._wants_saving(held) or bool(held.index.due(self._merge_rows))
+
+    def _wants_saving(self, held: _Held) -> bool:
+        return self._folder is not None and held.n_new > self._merge_rows
+
+    def _merge(self, tenant: str) -> None:
+        self._merge_all(tenant)
+        self._put_on_device(tenant)
+
+    def _put_on_device(self, tenant: str) -> None:
+        held = self._current.get(tenant)
+        if self._place is None or held is None:
+            return
+        try:
+            parts = held.index.parts
+            placed = [replace(part, dense=self._place(part.dense)) for part in parts]
+        # The processor finds the same, more slowly.
+        except Exception:
+            _log.exception("the index of tenant %s could not be put on the device", tenant)
+            return
+        with self._lock(tenant):
+            now = self._current.get(tenant)
+            if now is not None and now.incarnation == held.incarnation:
+                index = now.index.remapped(parts, placed)
+                self._current[tenant] = replace(now, index=index)
+
+    def _merge_all(self, tenant: str) -> None:
+        try:
+            while (held := self._current.get(tenant)) is not None and self._has_work(held):
+                if self._folder is None:
+                    self._merge_here(tenant)
+                    continue
+                with self._folder.lease(tenant) as ours:
+                    if not ours:
+                        return
+                    if not self._taken_over(tenant):
+                        self._merge_here(tenant)
+                        self._save(tenant)
+        # The index in use stays, and is merged with the next change.
+        except Exception:
+            _log.exception("the index of tenant %s could not be merged or saved", tenant)
+
+    def _merge_here(self, tenant: str) -> None:
+        held = self._current.get(tenant)
+        while held is not None and (old := held.index.due(self._merge_rows)):
+            new = merged(old)
+            with self._lock(tenant):
+                now = self._current.get(tenant)
+                if now is None or now.incarnation != held.incarnation:
+                    return
+                held = replace(now, index=now.index.exchanged(old, new))
+                self._current[tenant] = held
+
+    def _taken_over(self, tenant: str) -> bool:
+        """Take what another process merged and saved since we last read or wrote there."""
+        held = self._current.get(tenant)
+        if self._folder is None or held is None:
+            return True
+        sequence = self._folder.sequence(tenant, held.incarnation)
+        # One from beyond what the database knows is of a life before a restored backup.
+        if sequence is None or not held.saved < sequence <= held.index.sequence:
+            return False
+        opened = self._opened(tenant, held.incarnation)
+        if opened is None:
+            return False
+        with self._lock(tenant):
+            now = self._current.get(tenant)
+            if now is not None and now.incarnation == opened.incarnation:
+                self._current[tenant] = self._caught_up(tenant, opened, opened.incarnation)
+        return True
+
+    def _save(self, tenant: str) -> None:
+        held = self._current.get(tenant)
+        if self._folder is None or held is None or not self._wants_saving(held):
+            return
+        index = held.index
+        written = self._folder.save(tenant, held.incarnation, index)
+        with self._lock(tenant):
+            now = self._current.get(tenant)
+            if now is not None and now.incarnation == held.incarnation:
+                self._current[tenant] = replace(
+                    now,
+                    index=now.index.remapped(index.parts, written.parts),
+                    saved=index.sequence,
+                    n_new=now.n_new - held.n_new,
+                )
 
     def _lock(self, tenant: str) -> threading.Lock:
         with self._locks_lock:

@@ -11,6 +11,9 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 MAX_TERM = 64
 """Characters kept of one word: longer ones are keys or noise, and still match by their head."""
 
+TERMS_RULE = "v1"
+"""Changes with every change of what `terms` gives: an index made by another rule is not used."""
+
 _MARKED = r"(?<=[\p{Latin}\p{Greek}\p{Arabic}\p{Hebrew}])\p{Mn}+"
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc]+"
 _ENGLISH_ENDING = r"(?<=\p{L})['\u2019](?:s|t)(?![\p{L}\p{N}])"
@@ -68,7 +71,8 @@ class Lexicon:
         words: list[str] = []
         pairs: list[str] = []
         for run, _ in self._runs.pre_tokenize_str(self._normal.normalize_str(sound)):
-            if self._unspaced.pre_tokenize_str(run):
+            # Asked of a run at a time, the library is slow: most runs need not be asked about.
+            if run.isascii() or self._unspaced.pre_tokenize_str(run):
                 if run not in self._stops:
                     words.append(run[:MAX_TERM])
             elif len(run) == 1:

@@ -19,10 +19,12 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
+from acl.row_security import grants, statements, tenant_tables
 from acl.session import Database
 from acl.tables import Base, InstanceRow
 
 INCARNATION = "life-1"
+APP = "ostiary_app"
 _START_S = 60.0
 
 
@@ -38,15 +40,25 @@ class PostgresServer:
     folder: Path
     numbers: Iterator[int] = field(default_factory=count)
 
-    def url(self, name: str) -> str:
-        """Give SQLAlchemy's address of a database on this server."""
-        return f"postgresql+psycopg://postgres@/{name}?host={self.folder}"
+    def url(self, name: str, role: str = "postgres") -> str:
+        """Give SQLAlchemy's address of a database on this server, as the superuser or as APP."""
+        return f"postgresql+psycopg://{role}@/{name}?host={self.folder}"
 
     def fresh(self) -> Database:
-        """Make a new database, with every table and the instance row."""
+        """Make a new database as servers have it: seen by a role that owns nothing."""
+        owner = Database(self.empty())
+        _with_tables(owner)
+        with owner.engine.begin() as connection:
+            for statement in (*statements(tenant_tables().items()), *grants(APP)):
+                connection.exec_driver_sql(statement)
+        owner.close()
+        return Database(self.url(owner.engine.url.database or "", APP))
+
+    def empty(self) -> str:
+        """Make a new database without tables; gives the superuser's address of it."""
         name = f"ostiary_{next(self.numbers)}"
         self.run(f"CREATE DATABASE {name}")
-        return _with_tables(Database(self.url(name)))
+        return self.url(name)
 
     def run(self, statement: str) -> None:
         """Run one statement outside a transaction."""
@@ -83,6 +95,7 @@ def running_postgres() -> Iterator[PostgresServer]:
         try:
             server = PostgresServer(folder)
             _wait_until_ready(server, process, log)
+            server.run(f"CREATE ROLE {APP} LOGIN")
             yield server
         finally:
             process.terminate()

@@ -100,3 +100,34 @@ def undocumented(source: Source) -> list[str]:
         if isinstance(node, ast.ClassDef):
             waiting += [(f"{name}.", each) for each in node.body]
     return missing
+
+
+def goes_past_sessions(source: Source) -> bool:
+    """Say whether a file speaks to the database but through the ORM in a session of ours.
+
+    Raw SQL, Core on a connection and tables taken by themselves get no tenant criterion.
+    """
+    named: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sqlalchemy"):
+            named |= {alias.name for alias in node.names}
+        if isinstance(node, ast.Attribute) and node.attr == "__table__":
+            return True
+    if named & {"text", "literal_column", "create_engine"}:
+        return True
+    for name, call in calls(source):
+        if name in {"exec_driver_sql", "raw_connection"}:
+            return True
+        called = call.func
+        if name in {"connect", "begin"} and isinstance(called, ast.Attribute):
+            owner = ast.unparse(called.value)
+            if owner.endswith("engine"):
+                return True
+        if name == "Session" and "sqlalchemy" in imports_of(source):
+            return True
+    return False
+
+
+def imports_of(source: Source) -> set[str]:
+    """Name the top-level packages that a file imports."""
+    return {name.partition(".")[0] for name in imports(source)}

@@ -7,24 +7,41 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.databases import PostgresServer
+from tests.databases import APP, PostgresServer
 from tests.journeys.running import Installed
 
 pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-def home(postgres_server: PostgresServer, tmp_path: Path) -> Installed:
-    name = f"journey_{tmp_path.name.lower()}"
-    postgres_server.run(f'CREATE DATABASE "{name}"')
+def name(postgres_server: PostgresServer, tmp_path: Path) -> str:
+    """An empty database."""
+    chosen = f"journey_{tmp_path.name.lower()}"
+    postgres_server.run(f'CREATE DATABASE "{chosen}"')
+    return chosen
+
+
+def installed(folder: Path, url: str) -> Installed:
     return Installed.at(
-        tmp_path / "home",
+        folder / "home",
         "acme",
-        OSTIARY_DATABASE_URL=postgres_server.url(name),
+        OSTIARY_DATABASE_URL=url,
         OSTIARY_RETRIEVAL__ENCODER="hashed",
         # Nobody listens there: search must answer all the same.
         OSTIARY_GENERATION__BASE_URL="http://127.0.0.1:9/v1",
     )
+
+
+@pytest.fixture
+def home(postgres_server: PostgresServer, tmp_path: Path, name: str) -> Installed:
+    """As servers run: as a role that owns nothing."""
+    return installed(tmp_path, postgres_server.url(name, APP))
+
+
+@pytest.fixture
+def owner(postgres_server: PostgresServer, tmp_path: Path, name: str) -> Installed:
+    """As migrations are run."""
+    return installed(tmp_path, postgres_server.url(name))
 
 
 def test_a_schema_that_is_not_there_is_named_with_the_command(home: Installed) -> None:
@@ -34,11 +51,15 @@ def test_a_schema_that_is_not_there_is_named_with_the_command(home: Installed) -
     assert "ostiary migrate" in done.stderr
 
 
-def test_ingest_search_and_revoke_work_on_postgresql(home: Installed, tmp_path: Path) -> None:
+def test_ingest_search_and_revoke_work_on_postgresql(
+    home: Installed, owner: Installed, tmp_path: Path
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/heron.md").write_text("# Heron\n\nThe grey heron nests by the weir.")
-    assert home.say("migrate") == "migrated"
-    assert home.say("migrate") == "nothing to do"
+    assert owner.say("migrate") == "migrated"
+    said = owner.say("migrate", "--let-in", APP)
+    assert said.startswith("nothing to do")
+    assert f"{APP} may read and write rows" in said
     home.say("tenant", "add", "acme")
     home.say("user", "add", "ana")
     key = home.say("key", "add", "user:ana")

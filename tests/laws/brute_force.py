@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from retrieval.index import exact_scores
+from retrieval.lists.kernel import exact_scores
 from retrieval.types import Vectors
 from retrieval.words import Lexicon
 

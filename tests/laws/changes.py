@@ -21,7 +21,8 @@ from retrieval.corpus import erase
 from tests.api.houses import Home, open_home
 
 # A word that no id and no score can hold by chance, as digits would.
-SECRET_TEXT = "The heron code is quibblewick and nobody else may know it."
+SECRET_WORD = "quibblewick"
+SECRET_TEXT = f"The heron code is {SECRET_WORD} and nobody else may know it."
 OTHER_TEXT = "Herons stand by the weir, and everybody knows it."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrieval import index as dense_leg
 from retrieval.search import find
 from retrieval.settings import RetrievalSettings
 from retrieval.tenant_index import TenantIndex
@@ -22,6 +24,14 @@ from tests.make import make_ids, make_scope
 LEXICON = Lexicon()
 questions = st.lists(st.sampled_from((*WORDS, "unheard")), max_size=5).map(" ".join)
 class_sets = st.frozensets(st.integers(0, 7))
+
+
+@pytest.fixture(params=[0, dense_leg.SCANNED_ROWS], autouse=True, scope="module")
+def scanned_rows(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Few rows go through the codes too, as many do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_leg, "SCANNED_ROWS", request.param)
+        yield
 
 
 def indexed(states: list[list[Row]], merge_rows: int) -> TenantIndex:
@@ -56,7 +66,7 @@ def test_both_legs_and_their_fusion_equal_brute_force(
     assert pairs(*index.dense(vector, asked, depth)) == dense
 
     lexical = brute_force.matching(live, set(classes), question, LEXICON)
-    assert pairs(*index.lexical(LEXICON.terms(question), asked)) == lexical
+    assert pairs(*index.lexical(LEXICON.terms(question), asked).best()) == lexical
 
     knobs = RetrievalSettings(legs_depth=depth, dense_weight=0.5)
     hits = find(index, LEXICON, vector, question, make_scope(classes), knobs)

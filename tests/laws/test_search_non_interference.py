@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrieval import index as dense_leg
 from retrieval.search import find
 from retrieval.settings import RetrievalSettings
 from retrieval.tenant_index import TenantIndex
@@ -21,6 +23,14 @@ from tests.make import make_scope
 LEXICON = Lexicon()
 KNOBS = RetrievalSettings(legs_depth=4)
 questions = st.lists(st.sampled_from((*WORDS, "unheard")), max_size=5).map(" ".join)
+
+
+@pytest.fixture(params=[0, dense_leg.SCANNED_ROWS], autouse=True, scope="module")
+def scanned_rows(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Few rows go through the codes too, as many do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_leg, "SCANNED_ROWS", request.param)
+        yield
 
 
 def bits(hits: Hits) -> tuple[bytes, ...]:

@@ -24,7 +24,7 @@ from acl.tables import DocumentRow, InstanceRow
 from acl.types import Principal
 from retrieval.corpus import Corpus
 from retrieval.hashed import HashedEncoder
-from retrieval.index import exact_scores
+from retrieval.lists.kernel import exact_scores
 from retrieval.shelf import Shelf
 from retrieval.tables import ContentRow, PassageRow
 from retrieval.tenant_index import TenantIndex

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from retrieval.errors import IndexMismatch, IndexNotReady
 from retrieval.shelf import Shelf
+from retrieval.snapshot import IndexVersion, SnapshotFolder
 from retrieval.types import Changes
 from retrieval.words import Lexicon
 from tests.make import make_changes, make_ids, make_rows, make_units
@@ -34,6 +36,16 @@ class Ledger:
 
 def shelf_over(source: Ledger) -> Shelf:
     return Shelf(source, LEXICON, width=16, merge_rows=2048)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SnapshotFolder:
+    return SnapshotFolder(tmp_path / "index", IndexVersion("hashed", 16, "english"))
+
+
+def small_shelf(source: Ledger, folder: SnapshotFolder | None) -> Shelf:
+    """Give a shelf that merges and saves from the fifth new row on."""
+    return Shelf(source, LEXICON, width=16, merge_rows=4, folder=folder)
 
 
 def held_ids(shelf: Shelf, sequence: int, incarnation: str = "first") -> list[int]:
@@ -159,3 +171,96 @@ def test_searches_during_changes_each_see_one_state() -> None:
             shelf.at("t1", sequence, "first")
         stop.set()
         assert all(done.result(10) > 0 for done in searches)
+
+
+def test_a_restart_opens_the_snapshot_and_reads_only_what_came_since(
+    folder: SnapshotFolder,
+) -> None:
+    source = Ledger(30)
+    shelf = small_shelf(source, folder)
+    assert held_ids(shelf, 30) == list(range(1, 31))
+    shelf.settle()
+    shelf.close()
+    source.sequence = 33
+    again = small_shelf(source, folder)
+    assert held_ids(again, 33) == list(range(1, 34))
+    assert source.asked == [("t1", None), ("t1", 30)]
+    again.close()
+
+
+def test_a_damaged_snapshot_is_built_anew(folder: SnapshotFolder, tmp_path: Path) -> None:
+    source = Ledger(30)
+    shelf = small_shelf(source, folder)
+    shelf.at("t1", 30, "first")
+    shelf.close()
+    vectors = next((tmp_path / "index" / "t1").glob("part-*/vectors.npy"))
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    again = small_shelf(source, folder)
+    assert held_ids(again, 30) == list(range(1, 31))
+    assert source.asked == [("t1", None), ("t1", None)]
+    again.close()
+
+
+def test_a_snapshot_of_a_life_before_a_restored_backup_is_not_used(
+    folder: SnapshotFolder,
+) -> None:
+    source = Ledger(30)
+    shelf = small_shelf(source, folder)
+    shelf.at("t1", 30, "first")
+    shelf.close()
+    source.sequence = 20
+    again = small_shelf(source, folder)
+    assert held_ids(again, 20, "first") == list(range(1, 21))  # the database went back
+    assert held_ids(again, 20, "second") == list(range(1, 21))
+    assert source.asked == [("t1", None), ("t1", 30), ("t1", None), ("t1", None)]
+    again.close()
+
+
+def test_two_processes_share_one_merger(folder: SnapshotFolder, tmp_path: Path) -> None:
+    """Who does not get the lease leaves it, and later takes over what the other wrote."""
+    source = Ledger(30)
+    one, other = small_shelf(source, folder), small_shelf(source, folder)
+    other.at("t1", 30, "first")
+    one.at("t1", 30, "first")
+    one.settle()
+    other.settle()
+    for sequence in range(31, 60):
+        source.sequence = sequence
+        for shelf in (one, other):
+            assert held_ids(shelf, sequence) == list(range(1, sequence + 1))
+            shelf.settle()
+    mapped = [shelf.at("t1", 59, "first").mapped_nbytes for shelf in (one, other)]
+    assert min(mapped) > 40 * 16 * 4
+    for shelf in (one, other):
+        shelf.close()
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_searches_during_merges_and_saves_each_see_one_state(
+    folder: SnapshotFolder, on_disk: bool
+) -> None:
+    source = Ledger(1)
+    shelf = small_shelf(source, folder if on_disk else None)
+    stop = threading.Event()
+
+    def search() -> int:
+        n_searches = 0
+        while not stop.is_set():
+            index = shelf.at("t1", 1, "first")
+            ids, _ = index.dense(make_units(1)[0], make_ids([1]), 1000)
+            words, _ = index.lexical([f"word{index.sequence}"], make_ids([1])).best()
+            assert np.array_equal(np.sort(ids), np.arange(1, index.sequence + 1))
+            assert words.tolist() == [index.sequence]
+            n_searches += 1
+        return n_searches
+
+    with ThreadPoolExecutor(4) as pool:
+        searches = [pool.submit(search) for _ in range(4)]
+        for sequence in range(2, 120):
+            source.sequence = sequence
+            shelf.at("t1", sequence, "first")
+        shelf.settle()
+        stop.set()
+        assert all(done.result(10) > 0 for done in searches)
+    assert len(shelf.at("t1", 119, "first").parts) <= 8
+    shelf.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pyroaring import FrozenBitMap
 
 from retrieval.errors import IndexMismatch
-from retrieval.tenant_index import TenantIndex
+from retrieval.tenant_index import TenantIndex, merged
 from retrieval.types import Changes
 from retrieval.words import Lexicon
 from tests.make import make_changes, make_ids, make_rows, make_units
@@ -19,7 +20,7 @@ def ids_in(index: TenantIndex, classes: list[int]) -> list[int]:
     """Say what both legs find, and that they agree."""
     asked = make_ids(classes)
     by_vector = sorted(index.dense(make_units(1)[0], asked, 1000)[0].tolist())
-    by_word = sorted(index.lexical(["pump"], asked)[0].tolist())
+    by_word = sorted(index.lexical(["pump"], asked).best()[0].tolist())
     assert by_vector == by_word
     return by_vector
 
@@ -82,13 +83,58 @@ def test_changes_without_documents_only_move_the_sequence() -> None:
     assert (after.sequence, after.n_rows) == (8, 1)
 
 
-def test_dead_rows_are_given_back_by_the_merge() -> None:
+def test_dead_rows_are_given_back_by_a_merge() -> None:
     ids = list(range(1, 101))
-    index = grown((ids, [1] * 100, ids, []), ([], [], [], ids[:49]), merge=49)
-    merged = index.apply(make_changes(make_rows([]), 3, [50]), LEXICON, 49)
-    assert ids_in(index, [1]) == ids[49:]
-    assert ids_in(merged, [1]) == ids[50:]
-    assert merged.nbytes < 0.7 * index.nbytes
+    index = grown((ids, [1] * 100, ids, []), ([], [], [], ids[:50]), merge=49)
+    due = index.due(49)
+    assert due == index.parts
+    after = index.exchanged(due, merged(due))
+    assert ids_in(index, [1]) == ids_in(after, [1]) == ids[50:]
+    assert after.nbytes < 0.7 * index.nbytes
+    assert after.due(49) == ()
+    assert ids_in(index.compacted(), [1]) == ids[50:]
+
+
+def test_what_changes_while_parts_are_merged_is_not_lost() -> None:
+    """A document removed, one moved and one added after the merger had read its parts."""
+    before = grown(([1, 2, 3], [1, 1, 1], [7, 8, 9], []), ([4], [1], [10], []), merge=0)
+    new = merged(before.parts)
+    rows = make_rows([2, 5], [2, 1], documents=[8, 11], texts=["pump"] * 2)
+    now = before.apply(make_changes(rows, 3, [7]), LEXICON, 0)
+    after = now.exchanged(before.parts, new)
+    assert len(after.parts) == 2
+    for classes in ([1], [2], [1, 2]):
+        assert ids_in(after, classes) == ids_in(now, classes)
+    assert ids_in(after, [1]) == [3, 4, 5]
+
+
+def test_a_part_that_died_whole_while_it_was_merged_stays_dead() -> None:
+    before = grown(([1, 2], [1, 1], [7, 7], []), ([3], [1], [8], []), merge=0)
+    new = merged(before.parts)
+    now = before.apply(make_changes(make_rows([]), 3, [7]), LEXICON, 0)
+    assert ids_in(now.exchanged(before.parts, new), [1]) == [3]
+
+
+def test_parts_stay_few_however_many_changes_come() -> None:
+    index = EMPTY
+    for number in range(1, 300):
+        rows = make_rows([number], texts=["pump"])
+        index = index.apply(make_changes(rows, number), LEXICON, 16)
+        while due := index.due(16):
+            index = index.exchanged(due, merged(due))
+    assert len(index.parts) <= 9
+    assert ids_in(index, [1]) == list(range(1, 300))
+
+
+def test_the_reach_of_a_scope_is_found_once_and_is_that_of_its_classes() -> None:
+    index = grown(([1, 2, 3], [1, 2, 3], [7, 8, 9], []), merge=9)
+    classes = FrozenBitMap([1, 3])
+    assert index.reach(classes) is index.reach(classes)
+    vector = make_units(1)[0]
+    assert sorted(index.dense(vector, index.reach(classes), 9)[0]) == [1, 3]
+    assert sorted(index.dense(vector, index.reach(FrozenBitMap([2])), 9)[0]) == [2]
+    later = index.apply(make_changes(make_rows([]), 2, [9]), LEXICON, 9)
+    assert sorted(later.dense(vector, later.reach(classes), 9)[0]) == [1]
 
 
 def test_a_passage_held_by_two_documents_is_refused() -> None:

@@ -1,0 +1,108 @@
+"""Law 4 over several server processes: a right taken away through one is gone in all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+
+import pytest
+
+from acl.session import Database
+from tests.api.houses import SECRET, Home, open_home
+from tests.laws.changes import cast
+
+N_PROCESSES = 4
+SOAK = os.environ.get("OSTIARY_SOAK") == "1"
+N_ROUNDS, N_REQUESTS = (200, 10_000) if SOAK else (25, 600)
+# A busy machine of two cores; what the product promises is measured, not tested.
+ACKNOWLEDGED_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A server process that asks itself as ana, again and again."""
+
+    process: subprocess.Popen[str]
+
+    def tell(self, command: str) -> str:
+        """Give a command; gives its answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+
+@contextmanager
+def reading(home: Home, url: str, folder: Path) -> Iterator[Reader]:
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.laws.reader_process"]
+    arguments = [url, str(folder), SECRET, home.keys["ana"], home.tenants["acme"]]
+    with subprocess.Popen(
+        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield Reader(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_after_a_revocation_is_acknowledged_no_process_uses_the_right(
+    tmp_path: Path, any_database: Database
+) -> None:
+    """Four processes ask without a pause, while one writes documents and one takes rights away.
+
+    A request that began after the acknowledgement and before the right was given back must not
+    see the secret; what began before may.
+    """
+    url = any_database.engine.url.render_as_string(hide_password=False)
+    stop = threading.Event()
+    with open_home(tmp_path, database=any_database) as home, ExitStack() as stack:
+        cast(home)
+        readers = [
+            stack.enter_context(reading(home, url, tmp_path / f"process{n}"))
+            for n in range(N_PROCESSES)
+        ]
+
+        def write() -> None:
+            number = 0
+            while not stop.is_set():
+                home.document("open", f"Note {number}", f"note number {number} of many")
+                number += 1
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        without: list[tuple[int, int]] = []
+        acknowledged_s: list[float] = []
+        time.sleep(0.5)
+        for number in range(N_ROUNDS):
+            taken = json.loads(readers[number % N_PROCESSES].tell("revoke"))
+            time.sleep(0.1)
+            given = json.loads(readers[(number + 1) % N_PROCESSES].tell("give"))
+            without.append((taken["acknowledged"], given["began"]))
+            acknowledged_s.append((taken["acknowledged"] - taken["began"]) / 1e9)
+            time.sleep(0.05)
+        stop.set()
+        writer.join()
+        reports = [json.loads(reader.tell("report")) for reader in readers]
+
+    asked = [tuple(each) for report in reports for each in report["asked"]]
+    assert [failure for report in reports for failure in report["failed"]] == []
+    assert len(asked) >= N_REQUESTS, len(asked)
+    assert all(any(saw for _, saw in report["asked"]) for report in reports), "the control"
+    inside = [saw for began, saw in asked for start, end in without if start < began < end]
+    assert len(inside) > N_REQUESTS // 6
+    assert not any(inside)
+    assert quantiles(acknowledged_s, n=100)[-1] < ACKNOWLEDGED_S
