@@ -15,16 +15,15 @@ from acl.groups import add_member, remove_member
 from acl.session import Database, Writing, counters
 from acl.tables import CollectionRow, PrincipalRow
 from acl.types import Action, Effect, Grant, Level, Resource
-from benchmarks.large_tenant import N_CLASSES, N_FOLDERS, N_GROUPS, N_RULES, Large, build
+from benchmarks.large_tenant import N_CLASSES, N_FOLDERS, N_GROUPS, N_RULES, Large
 from benchmarks.report import Row, percentile, within
 
 N_COLD, N_NEW, N_CHANGES, N_REMEMBERED = 15, 100, 20, 2_000
 COLD_MS, NEW_MS, CHANGED_MS, REMEMBERED_US = 150, 10, 5, 20
 
 
-def measured(database: Database) -> list[Row]:
-    """Build the tenant and measure."""
-    large = build(database)
+def measured(database: Database, large: Large) -> list[Row]:
+    """Measure in a tenant that `benchmarks.large_tenant` has built."""
     size = (
         f"{N_CLASSES:,} classes, {N_FOLDERS} folders, {N_GROUPS} nested groups, {N_RULES:,} rules"
     )
@@ -78,8 +77,8 @@ def _after_changes(database: Database, large: Large, authority: Authority) -> li
                 took.append(_once_ms(lambda: authority.mint(person)))
         if authority.mint(person).classes != Authority(database).mint(person).classes:
             raise RuntimeError(f"after {named} the scope is not what compiling anew gives")
-        rows.append(within(f"the scope after {named}: p50", percentile(took, 50), "ms", CHANGED_MS))
-        rows.append(Row(f"the scope after {named}: p95", percentile(took, 95), "ms"))
+        rows.append(Row(f"the scope after {named}: p50", percentile(took, 50), "ms"))
+        rows.append(within(f"the scope after {named}: p95", percentile(took, 95), "ms", CHANGED_MS))
     return rows
 
 
