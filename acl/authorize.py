@@ -12,8 +12,9 @@ from pyroaring import BitMap
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from acl.compiled import CompiledRights, compile_rights
-from acl.errors import AclError, RightsUnavailable, UnknownPrincipal
+from acl.compiled import CompiledRights
+from acl.errors import AclError, RightsUnavailable
+from acl.groups import around
 from acl.keys import key_expiry
 from acl.session import Database, counters, is_changed
 from acl.tables import AccessClassRow
@@ -29,8 +30,35 @@ class _Generations:
     raised: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """A scope, and what it takes to mint its like while the rights epoch stands still."""
+
+    scope: AccessScope
+    members: frozenset[int]
+    key_end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A tenant's compiled rights, and the life of the database and the epoch they are of."""
+
+    incarnation: str
+    rights_epoch: int
+    rights: CompiledRights
+
+    def serves(self, now: Counters) -> bool:
+        """Say whether a snapshot at these counters can be served as it is."""
+        same = (self.incarnation, self.rights_epoch) == (now.incarnation, now.rights_epoch)
+        return same and self.rights.sets.horizon >= now.horizon
+
+
 class Authority:
-    """Mints scopes; remembers them for as long as nothing that they rest on has changed."""
+    """Mints scopes; remembers them for as long as nothing that they rest on has changed.
+
+    Threads that mint for one tenant wait while one of them compiles; those of other tenants
+    do not: what all share is locked for single look-ups, never for a query.
+    """
 
     def __init__(
         self,
@@ -42,8 +70,9 @@ class Authority:
         self._now_s = now_s
         self._n_remembered = n_remembered
         self._lock = Lock()
-        self._memo: OrderedDict[Principal, AccessScope] = OrderedDict()
-        self._compiled: dict[str, tuple[Counters, CompiledRights]] = {}
+        self._memo: OrderedDict[Principal, _Remembered] = OrderedDict()
+        self._compiled: dict[str, _Compiled] = {}
+        self._compiling: dict[str, Lock] = {}
         self._generations: dict[str, _Generations] = {}
 
     def mint(self, principal: Principal) -> AccessScope:
@@ -95,37 +124,61 @@ class Authority:
         now, now_s = counters(session), self._now_s()
         if is_changed(session):
             # Counters stand still until the commit, which may never come: remember nothing.
-            rights = compile_rights(session, now.horizon, now_s)
-            return _scope(rights, principal, now, key_expiry(session, principal, now_s))
+            end_s = key_expiry(session, principal, now_s)
+            members = around(session, principal.id)
+            rights = self._uncommitted(session, principal.tenant, now)
+            return _scope(rights, principal, members, now, now_s, end_s)
         with self._lock:
             held = self._memo.get(principal)
-        if held is not None and _rests_on_same(held.counters, now) and now_s < held.valid_until_s:
+        if held is None or not _same_rights(held.scope.counters, now) or now_s >= held.key_end_s:
+            end_s = key_expiry(session, principal, now_s)
+            members = around(session, principal.id)
+        elif held.scope.counters.horizon == now.horizon and now_s < held.scope.valid_until_s:
             # Content moved, rights did not: the same scope stands at the newer counters.
-            return held if held.counters == now else replace(held, counters=now)
-        end = key_expiry(session, principal, now_s)
+            scope = held.scope
+            return scope if scope.counters == now else replace(scope, counters=now)
+        else:
+            end_s, members = held.key_end_s, held.members
+        rights = self._rights(session, principal.tenant, now)
+        scope = _scope(rights, principal, members, now, now_s, end_s)
         with self._lock:
-            rights = self._rights(session, principal.tenant, now, now_s)
-            scope = _scope(rights, principal, now, end)
-            self._memo[principal] = scope
+            self._memo[principal] = _Remembered(scope, members, end_s)
             self._memo.move_to_end(principal)
             while len(self._memo) > self._n_remembered:
                 self._memo.popitem(last=False)
         return scope
 
-    def _rights(self, session: Session, tenant: str, now: Counters, now_s: float) -> CompiledRights:
+    def _rights(self, session: Session, tenant: str, now: Counters) -> CompiledRights:
         held = self._compiled.get(tenant)
-        if held is not None:
-            at, rights = held
-            same = (at.incarnation, at.rights_epoch) == (now.incarnation, now.rights_epoch)
-            # An older snapshot than the compiled one must not see classes of its future.
-            if same and now_s < rights.valid_until_s and rights.horizon <= now.horizon:
-                if rights.horizon < now.horizon:
-                    rights.extend(session, now.horizon, now_s)
-                    self._compiled[tenant] = (now, rights)
-                return rights
-        rights = compile_rights(session, now.horizon, now_s)
-        self._compiled[tenant] = (now, rights)
+        if held is not None and held.serves(now):
+            return held.rights
+        with self._lock:
+            compiling = self._compiling.setdefault(tenant, Lock())
+        with compiling:
+            held = self._compiled.get(tenant)
+            if held is not None and held.serves(now):
+                return held.rights
+            if held is None or held.incarnation != now.incarnation:
+                rights, newest = CompiledRights.compiled(session, now.horizon), True
+            elif held.rights_epoch == now.rights_epoch:
+                rights, newest = held.rights.extended(session, now.horizon), True
+            else:
+                # A snapshot of the past gets the rules of the past, and they are not kept.
+                rights = held.rights.brought_up(session, now.horizon)
+                newest = now.rights_epoch > held.rights_epoch
+            if newest:
+                self._compiled[tenant] = _Compiled(now.incarnation, now.rights_epoch, rights)
         return rights
+
+    def _uncommitted(self, session: Session, tenant: str, now: Counters) -> CompiledRights:
+        """Compile what a write sees of itself; the committed classes are taken as compiled.
+
+        A write holds its tenant's lock, so that what is compiled can't be ahead of it.
+        """
+        held = self._compiled.get(tenant)
+        if held is None or held.incarnation != now.incarnation:
+            return CompiledRights.compiled(session, now.horizon)
+        return held.rights.brought_up(session, now.horizon)
 
 
 def _require_tenant(session: Session, tenant: str) -> None:
@@ -135,17 +188,17 @@ def _require_tenant(session: Session, tenant: str) -> None:
 
 
 def _scope(
-    rights: CompiledRights, principal: Principal, now: Counters, end_s: float
+    rights: CompiledRights,
+    principal: Principal,
+    members: frozenset[int],
+    now: Counters,
+    now_s: float,
+    key_end_s: float,
 ) -> AccessScope:
-    if principal.id not in rights.known:
-        raise UnknownPrincipal("the principal does not exist")
-    classes, end_s = rights.readable(principal.id), min(end_s, rights.valid_until_s)
-    return AccessScope(principal.tenant, principal, classes, now, end_s)
+    found = rights.readable(members, now_s, now.horizon)
+    end_s = min(key_end_s, found.until_s)
+    return AccessScope(principal.tenant, principal, found.classes, now, end_s)
 
 
-def _rests_on_same(old: Counters, new: Counters) -> bool:
-    return (old.incarnation, old.rights_epoch, old.horizon) == (
-        new.incarnation,
-        new.rights_epoch,
-        new.horizon,
-    )
+def _same_rights(old: Counters, new: Counters) -> bool:
+    return (old.incarnation, old.rights_epoch) == (new.incarnation, new.rights_epoch)

@@ -1,138 +1,83 @@
-"""The compiled read path: which classes each principal may, and must not, read, as bitmaps."""
+"""The compiled read path: which classes a principal may read, out of bitmaps.
+
+What is compiled is never changed in place and does not rest on the present moment. Bringing
+it up to date reads the few small rows that rules are made of anew, and of the access classes,
+of which there may be 100,000, only those that are new. So no change can be missed, and the
+result is what compiling from nothing gives.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Set
 from dataclasses import dataclass
 from math import inf
 
-from pyroaring import BitMap, FrozenBitMap
-from sqlalchemy import select
+from pyroaring import FrozenBitMap
 from sqlalchemy.orm import Session
 
-from acl.errors import RightsUnavailable
-from acl.groups import closure, everyone_id, parents
-from acl.tables import AccessClassRow, CollectionRow, GrantRow, PrincipalRow
-from acl.types import Action, Effect, Level
-
-# (principal, effect, expires_s), as an access class stores its own grants
-Line = tuple[int, str, float | None]
+from acl.class_sets import ClassSets
+from acl.rules import RuleTree, Source
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """Who is allowed and who is denied at one node, inheritance included."""
+class Readable:
+    """The classes somebody may read, and until when (Unix seconds, inf for no end) at least."""
 
-    allow: frozenset[int]
-    deny: frozenset[int]
-
-    def below(self, own: Iterable[Line], cut: bool, now_s: float) -> Rules:
-        """Give the rules one node further down: denies stay, a cut drops inherited allows."""
-        lines = [line for line in own if line[2] is None or line[2] > now_s]
-        allow = frozenset(p for p, effect, _ in lines if effect == Effect.ALLOW)
-        deny = frozenset(p for p, effect, _ in lines if effect == Effect.DENY)
-        return Rules(allow if cut else self.allow | allow, self.deny | deny)
+    classes: FrozenBitMap
+    until_s: float
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CompiledRights:
-    """A tenant's read rights at one rights epoch, for the classes up to `horizon`."""
+    """A tenant's read rights in one snapshot, for the classes up to a horizon or beyond."""
 
-    known: frozenset[int]
-    contained_in: Mapping[int, list[int]]
-    everyone: int
-    at_collection: Mapping[int, Rules]
-    valid_until_s: float
-    horizon: int
-    allow: defaultdict[int, BitMap]
-    deny: defaultdict[int, BitMap]
+    tree: RuleTree
+    sets: ClassSets
 
-    def readable(self, principal: int) -> FrozenBitMap:
-        """Unite what the principal and its groups are allowed, less what any is denied."""
-        allowed, denied = BitMap(), BitMap()
-        for member in closure(principal, self.contained_in, self.everyone):
-            if member in self.allow:
-                allowed |= self.allow[member]
-            if member in self.deny:
-                denied |= self.deny[member]
-        return FrozenBitMap(allowed - denied)
+    @classmethod
+    def compiled(cls, session: Session, horizon: int) -> CompiledRights:
+        """Compile the session's tenant from its tables, in the session's snapshot."""
+        return cls.nothing().brought_up(session, horizon)
 
-    def extend(self, session: Session, horizon: int, now_s: float) -> None:
-        """Take in the classes that were made since; rights on older ones can't have changed."""
-        new = session.execute(
-            select(
-                AccessClassRow.id, AccessClassRow.collection_id, AccessClassRow.cut,
-                AccessClassRow.own,
-            ).where(AccessClassRow.id > self.horizon, AccessClassRow.id <= horizon)
-        )  # fmt: skip
-        allow: defaultdict[int, list[int]] = defaultdict(list)
-        deny: defaultdict[int, list[int]] = defaultdict(list)
-        for number, collection, cut, own in new:
-            rules = self.at_collection[collection].below(own, cut, now_s)
-            self.valid_until_s = min(self.valid_until_s, _first_expiry(own, now_s))
-            for principal in rules.allow:
-                allow[principal].append(number)
-            for principal in rules.deny:
-                deny[principal].append(number)
-        for principal, numbers in allow.items():
-            self.allow[principal] |= BitMap(numbers)
-        for principal, numbers in deny.items():
-            self.deny[principal] |= BitMap(numbers)
-        self.horizon = horizon
+    @classmethod
+    def nothing(cls) -> CompiledRights:
+        """Give the rights of a tenant in which nothing is."""
+        return cls(RuleTree.bare(), ClassSets.none())
 
+    def brought_up(self, session: Session, horizon: int) -> CompiledRights:
+        """Give the rights as the session's snapshot has them.
 
-def compile_rights(session: Session, horizon: int, now_s: float) -> CompiledRights:
-    """Compile the session's tenant from its tables, in the session's snapshot."""
-    lines: defaultdict[tuple[str, int], list[Line]] = defaultdict(list)
-    grants = session.execute(
-        select(
-            GrantRow.level, GrantRow.resource_id, GrantRow.principal_id, GrantRow.effect,
-            GrantRow.expires_s,
-        ).where(GrantRow.action == Action.READ.value, GrantRow.level != Level.DOCUMENT.value)
-    )  # fmt: skip
-    for level, resource, principal, effect, expires_s in grants:
-        lines[level, resource].append((principal, effect, expires_s))
-    compiled = CompiledRights(
-        known=frozenset(session.scalars(select(PrincipalRow.id))),
-        contained_in=parents(session),
-        everyone=everyone_id(session),
-        at_collection=_collections(session, lines, now_s),
-        valid_until_s=min(
-            (_first_expiry(each, now_s) for each in lines.values()), default=inf
-        ),
-        horizon=0,
-        allow=defaultdict(BitMap),
-        deny=defaultdict(BitMap),
-    )  # fmt: skip
-    compiled.extend(session, horizon, now_s)
-    return compiled
+        Raises: RightsUnavailable if what is stored can't be evaluated.
+        """
+        tree = self.tree.updated(Source.read(session))
+        return CompiledRights(tree, self.sets.up_to(session, horizon))
 
+    def extended(self, session: Session, horizon: int) -> CompiledRights:
+        """Give the rights with the classes that were made since, where no rule has changed."""
+        return CompiledRights(self.tree, self.sets.up_to(session, horizon))
 
-def _collections(
-    session: Session, lines: Mapping[tuple[str, int], list[Line]], now_s: float
-) -> dict[int, Rules]:
-    nothing = Rules(frozenset(), frozenset())
-    top = nothing.below(lines.get((Level.TENANT.value, 0), ()), cut=False, now_s=now_s)
-    rows = session.execute(select(CollectionRow.id, CollectionRow.parent_id, CollectionRow.cut))
-    nodes = {number: (parent, cut) for number, parent, cut in rows}
-    rules: dict[int, Rules] = {}
-    for start in nodes:
-        # Walk up to the nearest node that is done, then come down; any depth, no recursion.
-        path: dict[int, None] = {}
-        node: int | None = start
-        while node is not None and node not in rules:
-            if node in path:
-                raise RightsUnavailable("the collections of the tenant form a cycle")
-            path[node] = None
-            node = nodes[node][0]
-        above = top if node is None else rules[node]
-        for each in reversed(path):
-            own = lines.get((Level.COLLECTION.value, each), ())
-            above = above.below(own, nodes[each][1], now_s)
-            rules[each] = above
-    return rules
+    def readable(self, members: Set[int], now_s: float, horizon: int) -> Readable:
+        """Unite what a principal and its groups are allowed, less what any is denied.
 
-
-def _first_expiry(lines: Iterable[Line], now_s: float) -> float:
-    return min((end for _, _, end in lines if end is not None and end > now_s), default=inf)
+        `members` is what `acl.groups.around` gives; classes above `horizon` are left out.
+        """
+        allowed, denied, ends = [FrozenBitMap()], [FrozenBitMap()], [inf]
+        for rules, collections in self.tree.areas:
+            for held, sets, found in (
+                (rules.allow, self.sets.inheriting, allowed),
+                (rules.deny, self.sets.inside, denied),
+            ):
+                live = [held[each] for each in held.keys() & members if held[each] > now_s]
+                if live:
+                    ends += live
+                    found += [sets[each] for each in collections if each in sets]
+        for member in members & self.sets.own.keys():
+            for (allows, end_s), classes in self.sets.own[member].items():
+                if end_s > now_s:
+                    ends.append(end_s)
+                    (allowed if allows else denied).append(classes)
+        classes = FrozenBitMap.union(*allowed) - FrozenBitMap.union(*denied)
+        if self.sets.horizon > horizon:
+            # A snapshot of the past must not see the classes of its future.
+            classes &= FrozenBitMap(range(horizon + 1))
+        return Readable(classes, min(ends))

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, delete, select
 from sqlalchemy.orm import Session
 
 from acl.classes import class_of
-from acl.resources import own_grants
+from acl.resources import check_grants, own_grants
 from acl.session import Writing, new_id
 from acl.tables import CollectionRow, DocumentRow, GrantRow
 from acl.types import Action, Effect, Grant, Level, Resource
@@ -24,7 +24,11 @@ class Access:
 
 
 def place(writing: Writing, collection: CollectionRow, access: Access) -> DocumentRow:
-    """Make a document in a collection, with its own access."""
+    """Make a document in a collection, with its own access.
+
+    Raises: AclRefused for grants that can't stand together (`acl.resources.check_grants`).
+    """
+    check_grants(writing.session, access.grants)
     row = DocumentRow(
         public_id=new_id("doc"),
         collection_id=collection.id,
@@ -50,12 +54,14 @@ def settle(
 
     When its readers change its passages move to another class: the index is told, and the
     old class's generation rises. False if nothing changed.
+    Raises: AclRefused for grants that can't stand together.
     """
     target = document.collection_id if collection_id is None else collection_id
     old = access_of(writing.session, document)
     wanted = Access(tuple(sorted(access.grants, key=_order)), access.cut)
     if old == wanted and target == document.collection_id:
         return False
+    check_grants(writing.session, wanted.grants)
     writing.session.execute(delete(GrantRow).where(_on(document)))
     _store(writing, document, wanted.grants)
     document.cut, document.collection_id = wanted.cut, target

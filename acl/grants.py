@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from acl.documents import access_of, reclass
-from acl.resources import way
+from acl.resources import check_grants, way
 from acl.session import Writing
 from acl.tables import CollectionRow, DocumentRow, GrantRow
 from acl.types import Action, Effect, Grant, Level, Resource
@@ -14,9 +14,10 @@ from acl.types import Action, Effect, Grant, Level, Resource
 def give(writing: Writing, resource: Resource, grant: Grant) -> bool:
     """Put a grant on a resource; False if it stands there already, to the same end.
 
-    Raises: UnknownResource.
+    Raises: UnknownResource; AclRefused if the tenant does not have the grant's principal.
     """
     way(writing.session, resource)
+    check_grants(writing.session, [grant])
     row = _row(writing, resource, grant)
     if row is not None and row.expires_s == grant.expires_s:
         return False
@@ -47,7 +48,11 @@ def revoke(writing: Writing, resource: Resource, grant: Grant) -> bool:
 
 
 def set_rules(writing: Writing, collection: CollectionRow, grants: set[Grant], cut: bool) -> bool:
-    """Make a collection's own grants and cut flag exactly these; False if they were."""
+    """Make a collection's own grants and cut flag exactly these; False if they were.
+
+    Raises: AclRefused for grants that can't stand together (`acl.resources.check_grants`).
+    """
+    check_grants(writing.session, grants)
     wanted = {(g.principal, g.action.value, g.effect.value): g.expires_s for g in grants}
     rows = writing.session.scalars(
         select(GrantRow).where(

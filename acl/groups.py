@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import delete, select
+from sqlalchemy import Select, and_, bindparam, delete, or_, select
 from sqlalchemy.orm import Session
 
-from acl.errors import AclRefused
+from acl.errors import AclRefused, UnknownPrincipal
 from acl.session import Writing
 from acl.tables import ApiKeyRow, GrantRow, MembershipRow, PrincipalRow
 from acl.types import Effect, Kind, Level
 
 # Every principal of a tenant is in this group without a membership row.
 EVERYONE = "everyone"
+
+
+def _around() -> Select[int]:
+    built_in = and_(PrincipalRow.kind == Kind.GROUP.value, PrincipalRow.name == EVERYONE)
+    start = select(PrincipalRow.id).where(or_(PrincipalRow.id == bindparam("principal"), built_in))
+    found = start.cte("around", recursive=True)
+    found = found.union(select(MembershipRow.group_id).where(MembershipRow.member_id == found.c.id))
+    return select(found.c.id)
+
+
+# Made once: putting it together takes longer than running it.
+_AROUND = _around()
 
 
 def parents(session: Session) -> dict[int, list[int]]:
@@ -46,6 +58,18 @@ def closure(principal: int, contained_in: Mapping[int, Iterable[int]], everyone:
                 found.add(group)
                 waiting.append(group)
     return found
+
+
+def around(session: Session, principal: int) -> frozenset[int]:
+    """Collect what `closure` does by one query: its cost does not grow with the tenant.
+
+    A recursive UNION keeps each group once, so that a cycle ends it.
+    Raises: UnknownPrincipal if the session's tenant has no such principal.
+    """
+    members = frozenset(session.scalars(_AROUND, {"principal": principal}))
+    if principal not in members:
+        raise UnknownPrincipal("the principal does not exist")
+    return members
 
 
 def add_member(writing: Writing, group: PrincipalRow, member: PrincipalRow) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import casbin
 from casbin.model import Model
 from casbin.persist import Adapter, load_policy_line
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from acl.errors import AclError, RightsUnavailable, UnknownPrincipal
@@ -60,14 +61,14 @@ def verdict(
 ) -> Verdict:
     """Say whether the principal may do the action to the resource, in the open snapshot.
 
-    Raises: UnknownPrincipal; UnknownResource; RightsUnavailable if casbin fails.
+    Raises: UnknownPrincipal if the session's tenant has no such principal; UnknownResource;
+    RightsUnavailable if tables or casbin fail.
     """
-    if session.get(PrincipalRow, principal.id) is None:
-        raise UnknownPrincipal("the principal does not exist")
-    adapter = _TableAdapter(session, principal, action, resource, now_s)
-    model = Model()
-    model.load_model_from_text(_MODEL)
     try:
+        _require_known(session, principal)
+        adapter = _TableAdapter(session, principal, action, resource, now_s)
+        model = Model()
+        model.load_model_from_text(_MODEL)
         allowed = casbin.Enforcer(model, adapter).enforce(
             str(principal.id), principal.tenant, _name(resource), action.value
         )
@@ -78,6 +79,14 @@ def verdict(
     if allowed:
         return Allowed()
     return Denied(f"{principal.name} may not {action.value} {_name(resource)}")
+
+
+def _require_known(session: Session, principal: Principal) -> None:
+    # Asked as a query: the session may still hold the row of a principal that it has deleted.
+    # A principal of another tenant may have the row id of one of ours; it is not that one.
+    known = select(PrincipalRow.id).where(PrincipalRow.id == principal.id)
+    if principal.tenant != session.info["tenant"] or session.scalar(known) is None:
+        raise UnknownPrincipal("the principal does not exist")
 
 
 def _name(resource: Resource) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from acl.errors import UnknownResource
+from acl.errors import AclRefused, UnknownResource
 from acl.tables import CollectionRow, DocumentRow, GrantRow, PrincipalRow
 from acl.types import Action, Effect, Grant, Kind, Level, Resource
 
@@ -89,3 +91,25 @@ def own_grants(session: Session, resource: Resource) -> tuple[Grant, ...]:
         for row in rows
     ]
     return tuple(sorted(grants, key=lambda g: (g.principal, g.action, g.effect)))
+
+
+def check_grants(session: Session, grants: Collection[Grant]) -> None:
+    """Check that grants may stand together on one resource of the session's tenant.
+
+    Raises: AclRefused if one names a principal that the tenant does not have, or two say the
+    same of one principal, even with different ends.
+    """
+    lines = Counter((each.principal, each.action.value, each.effect.value) for each in grants)
+    for (principal, action, effect), n_times in lines.items():
+        if n_times > 1:
+            raise AclRefused(
+                f"{n_times} grants {effect} principal {principal} to {action}: give one, with one "
+                "end"
+            )
+    wanted = {each.principal for each in grants}
+    if not wanted:
+        return
+    known = session.scalars(select(PrincipalRow.id).where(PrincipalRow.id.in_(wanted)))
+    strange = wanted.difference(known)
+    if strange:
+        raise AclRefused(f"a grant names principal {min(strange)}, which the tenant does not have")

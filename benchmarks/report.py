@@ -96,6 +96,11 @@ def within(measure: str, value: float, unit: str, budget: float) -> Row:
     return Row(measure, value, unit, "budget", value / budget, f"<= {budget:g}", value <= budget)
 
 
+def at_least(measure: str, value: float, unit: str, wanted: float) -> Row:
+    """Give a row whose value must reach this."""
+    return Row(measure, value, unit, bar=f">= {wanted:g}", met=bool(value >= wanted))
+
+
 def percentile(times_ms: Sequence[float], percent: float) -> float:
     """Give the time that so many percent of the calls kept to."""
     return float(np.percentile(times_ms, percent))

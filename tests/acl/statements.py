@@ -12,11 +12,11 @@ from acl.session import Database
 
 @contextmanager
 def selects(database: Database) -> Iterator[list[str]]:
-    """Collect the SELECT statements that run in the block, in order."""
+    """Collect the statements that read and run in the block, in order."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if statement.startswith("SELECT"):
+        if statement.startswith(("SELECT", "WITH")):
             seen.append(statement)
 
     event.listen(database.engine, "before_cursor_execute", note)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
-from random import Random
 
 import pytest
 from sqlalchemy import select, text, update
@@ -19,7 +17,7 @@ from acl.groups import delete_principal
 from acl.keys import create_key
 from acl.session import Database
 from acl.tables import ApiKeyRow, CollectionRow, DocumentRow, InstanceRow, PrincipalRow
-from acl.types import Action, Effect, Grant, Level, Principal, Resource
+from acl.types import Action, Effect, Grant, Principal
 from tests.acl.chance import NOW_S
 from tests.acl.statements import selects
 from tests.acl.world import Built, World, build
@@ -156,49 +154,6 @@ def test_a_database_that_fails_gives_no_rights(built: Built, authority: Authorit
         nowhere.mint(ana)
 
 
-def test_a_snapshot_of_the_past_gets_the_rights_of_the_past(
-    built: Built, authority: Authority
-) -> None:
-    ben = built.principal("ben")
-    with built.database.reading(built.tenant) as session:
-        old = authority.mint_in(session, ben)
-        put(built, allow(ben.id))
-        new = authority.mint(ben)
-
-        assert authority.mint_in(session, ben) == old
-    assert (len(old), len(new)) == (0, 1)
-    assert authority.mint(ben) == new
-
-
-def test_grants_that_are_not_committed_are_not_remembered(
-    built: Built, authority: Authority
-) -> None:
-    """The epoch stands still until the commit: a failed write could have left its rights."""
-    ben = built.principal("ben")
-    with pytest.raises(KeyError), built.database.writing(built.tenant) as writing:  # noqa: PT012
-        give(writing, Resource(Level.TENANT), allow(ben.id))
-        assert len(authority.mint_in(writing.session, ben)) == 1
-        raise KeyError("the write fails")
-
-    assert len(authority.mint(ben)) == 0
-
-
-def test_classes_that_are_not_committed_are_not_remembered(
-    built: Built, authority: Authority
-) -> None:
-    """SQLite gives the class id of a failed write out again, to a class with other readers."""
-    ana, ben = built.principal("ana"), built.principal("ben")
-    authority.mint(ana)
-    with pytest.raises(KeyError), built.database.writing(built.tenant) as writing:  # noqa: PT012
-        collection = writing.session.get_one(CollectionRow, built.folders["a"])
-        place(writing, collection, Access((allow(ben.id),)))
-        assert len(authority.mint_in(writing.session, ben)) == 1
-        raise KeyError("the write fails")
-    put(built, Grant(ben.id, Action.READ, Effect.DENY))
-
-    assert len(authority.mint(ben)) == 0
-
-
 def test_a_principal_is_not_judged_in_the_session_of_another_tenant(
     built: Built, authority: Authority
 ) -> None:
@@ -268,22 +223,28 @@ def test_the_memory_is_bounded_and_the_oldest_is_forgotten(built: Built) -> None
             assert authority.mint(who) == scopes[people.index(who)]
         costs.append(len(asked))
 
-    # Who is forgotten has its key looked up again.
-    assert costs == [1, 1, 2]
+    # Who is forgotten has its key and its groups looked up again.
+    assert costs == [1, 1, 3]
 
 
-def test_many_threads_get_what_one_gets(built: Built) -> None:
-    authority = Authority(built.database, lambda: NOW_S)
-    rng = Random(5)  # noqa: S311  # chance in a test, not a secret
-    people = [built.principal(rng.choice(["ana", "ben"])) for _ in range(60)]
+def test_the_end_of_a_right_asks_for_nothing_but_the_counters(
+    built: Built, authority: Authority, clock: Clock
+) -> None:
+    ben = built.principal("ben")
+    put(built, allow(ben.id, clock.now_s() + 10))
+    with built.database.writing(built.tenant) as writing:
+        give(writing, built.resource("a"), allow(ben.id, clock.now_s() + 20))
+    scopes = []
+    with selects(built.database) as asked:
+        for _ in range(3):
+            scopes.append(authority.mint(ben))
+            clock.advance(10)
+        n_asked = len(asked)
 
-    def mint(who: Principal) -> int:
-        if who.name == "ana":
-            put(built)
-        return len(authority.mint(who))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(mint, people)) == [1 if who.name == "ana" else 0 for who in people]
+    assert [len(scope) for scope in scopes] == [2, 2, 0]
+    assert [scope.valid_until_s - clock.now_s() for scope in scopes] == [-20, -10, inf]
+    # Counters, groups, grants, collections, classes; then the counters alone, twice.
+    assert n_asked == 5 + 2
 
 
 def test_a_collection_made_later_is_known_to_the_next_scope(

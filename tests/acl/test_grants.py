@@ -16,7 +16,7 @@ from acl.documents import (
     remove,
     settle,
 )
-from acl.errors import UnknownResource
+from acl.errors import AclRefused, UnknownResource
 from acl.grants import give, revoke, set_rules
 from acl.groups import add_member, delete_principal, members, remove_member
 from acl.session import Database, Writing
@@ -232,3 +232,49 @@ def test_a_deleted_principal_leaves_nothing_behind(built: Built) -> None:
     with built.database.reading(built.tenant) as session:
         for table in (GrantRow, MembershipRow, ApiKeyRow):
             assert session.scalars(select(table)).all() == []
+
+
+@pytest.mark.parametrize("whose", ["nobody", "other tenant"])
+def test_a_grant_to_a_principal_of_another_tenant_is_refused(built: Built, whose: str) -> None:
+    other = build(World().user("zoe"), built.database, "other")
+    stranger = other.people["zoe"] if whose == "other tenant" else 999
+    grant = Grant(stranger, Action.READ, Effect.ALLOW)
+
+    def tried(change: Callable[[Writing, CollectionRow], object]) -> None:
+        with (
+            pytest.raises(AclRefused, match=f"principal {stranger}, which the tenant does not"),
+            built.database.writing(built.tenant) as writing,
+        ):
+            change(writing, writing.session.get_one(CollectionRow, built.folders["a"]))
+
+    tried(lambda writing, _: give(writing, built.resource("a"), grant))
+    tried(lambda writing, _: give(writing, built.resource("d0"), grant))
+    tried(lambda writing, folder: place(writing, folder, Access((grant,))))
+    tried(lambda writing, folder: set_rules(writing, folder, {grant}, cut=True))
+    tried(lambda writing, _: settle(writing, row(writing, built, "d0"), Access((grant,))))
+    with built.database.reading(built.tenant) as session:
+        assert set(session.scalars(select(GrantRow.principal_id))) == {built.people["ana"]}
+
+
+@pytest.mark.parametrize("end_s", [None, 5.0])
+def test_grants_that_say_the_same_twice_are_refused(built: Built, end_s: float | None) -> None:
+    ben = built.people["ben"]
+    twice = (Grant(ben, Action.READ, Effect.DENY), Grant(ben, Action.READ, Effect.DENY, end_s))
+    said = f"2 grants deny principal {ben} to read"
+
+    with built.database.writing(built.tenant) as writing:
+        folder = writing.session.get_one(CollectionRow, built.folders["a"])
+        with pytest.raises(AclRefused, match=said):
+            place(writing, folder, Access(twice))
+        with pytest.raises(AclRefused, match=said):
+            settle(writing, row(writing, built, "d0"), Access(twice))
+        if end_s is not None:
+            with pytest.raises(AclRefused, match=said):
+                set_rules(writing, folder, set(twice), cut=False)
+    # A deny beside an allow, and another action, are other things to say.
+    with built.database.writing(built.tenant) as writing:
+        place(
+            writing, writing.session.get_one(CollectionRow, built.folders["a"]),
+            Access((twice[1], Grant(ben, Action.READ, Effect.ALLOW),
+                    Grant(ben, Action.WRITE, Effect.DENY))),
+        )  # fmt: skip

@@ -8,10 +8,11 @@ from sqlalchemy import text
 from acl.audit import record
 from acl.errors import RightsUnavailable, UnknownPrincipal, UnknownResource
 from acl.grants import give
+from acl.groups import delete_principal
 from acl.policy import verdict
 from acl.resources import standing, way
 from acl.session import Database
-from acl.tables import AuditRow
+from acl.tables import AuditRow, PrincipalRow
 from acl.types import Action, Allowed, Denied, Effect, Grant, Level, Principal, Resource
 from tests.acl.chance import NOW_S
 from tests.acl.world import TENANT, Built, World, build
@@ -136,3 +137,26 @@ def test_the_audit_log_is_written_with_what_it_tells_about(built: Built) -> None
             (0, "grant", "done"),
         ]
         assert len(lines[0].reason) == 300
+
+
+def test_a_row_id_of_ours_is_not_a_principal_of_another_tenant(built: Built) -> None:
+    other = build(World(), built.database, "other")
+    stranger = Principal(other.tenant, built.people["ben"], "ben")
+    with built.database.reading(built.tenant) as session:
+        assert verdict(session, built.principal("ben"), Action.READ, built.resource("plan"), NOW_S)
+        with pytest.raises(UnknownPrincipal):
+            verdict(session, stranger, Action.READ, built.resource("plan"), NOW_S)
+
+
+def test_a_principal_that_the_same_write_has_deleted_is_unknown(built: Built) -> None:
+    ben, plan = built.principal("ben"), built.resource("plan")
+    with built.database.writing(built.tenant) as writing:
+        delete_principal(writing, writing.session.get_one(PrincipalRow, ben.id))
+        with pytest.raises(UnknownPrincipal):
+            verdict(writing.session, ben, Action.READ, plan, NOW_S)
+
+
+def test_no_verdict_is_given_when_principals_can_not_be_read(built: Built) -> None:
+    nowhere = Database("sqlite:////dev/null/nowhere.db")
+    with nowhere.reading(built.tenant) as session, pytest.raises(RightsUnavailable):
+        verdict(session, built.principal("ben"), Action.READ, built.resource("plan"), NOW_S)
