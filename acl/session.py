@@ -74,7 +74,8 @@ class Writing:
             self.session.add(change)
         self.session.flush()
         self.counters = counters(self.session)
-        if self.session.get_bind().dialect.name == "postgresql":
+        moved = self._rights or self._documents or self._left
+        if moved and self.session.get_bind().dialect.name == "postgresql":
             self.session.execute(select(func.pg_notify(CHANNEL, self.tenant)))
 
 

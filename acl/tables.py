@@ -146,10 +146,14 @@ class ChangeRow(TenantRow):
 
 
 class AuditRow(TenantRow):
-    """What was decided or done, by whom, and why. Never read by a request."""
+    """What was decided or done, by whom, and why. Never read by a request.
+
+    `documents` holds the public ids of what was shown. `seal` is the number of the seal that
+    protects the row (`acl.chain`), none until it is made.
+    """
 
     __tablename__ = "audit"
-    __table_args__ = (_NEVER_REUSED,)
+    __table_args__ = (Index("audit_by_seal", "tenant", "seal"), _NEVER_REUSED)
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     at_s: Mapped[float]
     principal_id: Mapped[int] = mapped_column(RowId)
@@ -157,3 +161,21 @@ class AuditRow(TenantRow):
     resource: Mapped[str] = mapped_column(String(80))
     outcome: Mapped[str] = mapped_column(String(20))
     reason: Mapped[str] = mapped_column(String(300), default="")
+    documents: Mapped[list[str]] = mapped_column(JSON, default=list)
+    seal: Mapped[int | None] = mapped_column(RowId, default=None)
+
+
+class AuditSealRow(TenantRow):
+    """A seal over a batch of audit records and the seal before it; see `acl.chain`.
+
+    `pruned`: its records were removed in their time, and the chain starts here.
+    """
+
+    __tablename__ = "audit_seal"
+    __table_args__ = (UniqueConstraint("tenant", "number"), _NEVER_REUSED)
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    number: Mapped[int] = mapped_column(RowId)
+    at_s: Mapped[float]
+    n_records: Mapped[int]
+    digest: Mapped[str] = mapped_column(String(64))
+    pruned: Mapped[bool] = mapped_column(default=False)

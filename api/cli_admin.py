@@ -184,7 +184,9 @@ def revoke_grant(
     with _writing(tenant) as writing:
         effect = Effect.DENY if deny else Effect.ALLOW
         row = find_principal(writing.session, principal)
-        done = revoke(writing, resource_named(writing.session, resource), Grant(row.id, action, effect))
+        done = revoke(
+            writing, resource_named(writing.session, resource), Grant(row.id, action, effect)
+        )
         reason = f"{effect.value} {principal} {action.value}"
         record(writing.session, None, "grant.revoke", resource, reason=reason)
     if not done:

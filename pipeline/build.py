@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from acl.audit import AuditLog
 from acl.authorize import Authority
+from acl.chain import chain_key
 from acl.directory import tenants
 from acl.session import Database
 from generation.capability import RECORDS
@@ -60,6 +62,7 @@ class House:
     documents: Documents
     rights: Rights
     explaining: Explaining
+    audit: AuditLog
     sandbox: Sandbox
     follower: Follower
     pool: ThreadPoolExecutor
@@ -91,6 +94,7 @@ class House:
         self.pipeline.stages.shelf.close()
         self.sandbox.close()
         self.pool.shutdown(cancel_futures=True)
+        self.audit.close()
         self.database.close()
 
 
@@ -190,6 +194,8 @@ def build_house(
     for tenant in tenants(database).values():
         follower.open(tenant)
     follower.start()
+    log = AuditLog(database, chain_key(secret), now_s)
+    log.start()
     meter = Meter()
     pool = ThreadPoolExecutor(settings.max_running + 8, thread_name_prefix="ostiary")
     stages = Stages(
@@ -205,6 +211,7 @@ def build_house(
         meter=meter,
         pool=pool,
         settings=settings,
+        log=log,
     )
     sandbox = build_sandbox(settings)
     maker = build_maker(settings, encoder, sandbox)
@@ -214,9 +221,10 @@ def build_house(
         authority=authority,
         maker=maker,
         pipeline=pipeline,
-        documents=Documents(database, authority, maker, now_s),
-        rights=Rights(database, authority, now_s),
-        explaining=Explaining(database, authority, now_s),
+        documents=Documents(database, authority, maker, log, now_s),
+        rights=Rights(database, authority, log, now_s),
+        explaining=Explaining(database, authority, log, now_s),
+        audit=log,
         sandbox=sandbox,
         follower=follower,
         pool=pool,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from acl.audit import record
+from acl.audit import AuditLog
 from acl.authorize import Authority
 from acl.errors import NotAllowed, UnknownResource
 from acl.policy import verdict
@@ -17,9 +17,6 @@ from acl.resources import own_grants
 from acl.session import Database, Writing
 from acl.tables import CollectionRow
 from acl.types import AccessScope, Action, Denied, Level, Principal, Resource
-
-# As long as the audit log's column.
-_NAME_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,12 @@ class Door:
     """Opens transactions for callers and writes down who was turned away.
 
     `event` and `named` say in the audit log what was tried, and on what as the caller named
-    it. A denial is recorded in a transaction of its own, since the one it ended is undone;
-    what is missing is recorded too, so that it takes no less work than what is forbidden.
+    it. What is missing is recorded as what is forbidden is, so that it takes no less work.
     """
 
     database: Database
     authority: Authority
+    log: AuditLog
     now_s: Callable[[], float] = time.time
 
     @contextmanager
@@ -117,9 +114,5 @@ class Door:
         try:
             yield
         except (UnknownResource, NotAllowed) as denial:
-            with self.database.writing(principal.tenant) as writing:
-                # Named by the caller: not every character there is can be stored.
-                shown = "".join(each if each.isprintable() else "?" for each in named)
-                shown = shown[:_NAME_CHARS]
-                record(writing.session, principal, event, shown, "denied", str(denial))
+            self.log.note(principal, event, named, "denied", str(denial))
             raise

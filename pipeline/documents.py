@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from acl.audit import record
+from acl.audit import AuditLog, record
 from acl.authorize import Authority
 from acl.documents import Access, access_of, place, remove, settle
 from acl.errors import UnknownResource
@@ -93,9 +93,11 @@ class Documents:
         database: Database,
         authority: Authority,
         maker: Maker,
+        log: AuditLog,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._door = Door(database, authority, now_s)
+        self._door = Door(database, authority, log, now_s)
+        self._log = log
         self._maker = maker
 
     def list(
@@ -121,6 +123,7 @@ class Documents:
         """Give a stretch of a document's text, all of it by default. Raises: UnknownResource."""
         with self._door.reading(principal, "document.text", f"document:{public_id}") as visit:
             parsed, listed = content_of(visit.session, _readable(visit, public_id))
+        self._log.note(principal, "document.text", "", documents=[public_id])
         n_chars = len(parsed.text)
         last = n_chars if end is None else min(end, n_chars)
         first = min(start, last)
@@ -134,6 +137,7 @@ class Documents:
             if passage is None:
                 raise UnknownResource("the document has no such passage")
             text = content_of(visit.session, document)[0].text
+        self._log.note(principal, "document.passage", "", documents=[public_id])
         before = text[max(0, passage.start - _CONTEXT_CHARS) : passage.start]
         return Excerpt(passage, before, text[passage.end : passage.end + _CONTEXT_CHARS])
 

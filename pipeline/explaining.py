@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from acl.audit import record
+from acl.audit import AuditLog, record
 from acl.authorize import Authority
 from acl.explain import Counts, Reason, explain
 from acl.resources import way
@@ -48,9 +48,13 @@ class Explaining:
     """Explains rights on behalf of callers. Calls block."""
 
     def __init__(
-        self, database: Database, authority: Authority, now_s: Callable[[], float] = time.time
+        self,
+        database: Database,
+        authority: Authority,
+        log: AuditLog,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._door = Door(database, authority, now_s)
+        self._door = Door(database, authority, log, now_s)
 
     def explain(self, asker: Principal, where: Where, who: str, action: Action) -> Explained:
         """Say why somebody may, or may not, do an action; needs manage on the resource.
@@ -70,7 +74,9 @@ class Explaining:
                 for step in way(visit.session, here)
                 if step.resource == here or visit.may(Action.MANAGE, step.resource)
             }
-            record(visit.session, asker, "rights.explain", str(where)[:80], reason=f"{who} {action}")
+            record(
+                visit.session, asker, "rights.explain", str(where)[:80], reason=f"{who} {action}"
+            )
             every_group = visit.may(Action.MANAGE, Resource(Level.TENANT))
             grounds = tuple(
                 shown(
@@ -86,11 +92,11 @@ class Explaining:
         return Explained(who, action, bool(found.verdict), grounds)
 
 
-def shown(
-    session: Session, reason: Reason, where: str, *, every_group: bool
-) -> Ground:
+def shown(session: Session, reason: Reason, where: str, *, every_group: bool) -> Ground:
     """Name what a grant rests on. every_group: also the groups between, not the ends alone."""
-    chain = reason.chain if every_group else tuple(dict.fromkeys(reason.chain[:1] + reason.chain[-1:]))
+    chain = (
+        reason.chain if every_group else tuple(dict.fromkeys(reason.chain[:1] + reason.chain[-1:]))
+    )
     names = names_of(session, chain)
     return _ground(reason, where, tuple(names[each] for each in chain))
 

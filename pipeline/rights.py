@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from acl.audit import record
+from acl.audit import AuditLog, record
 from acl.authorize import Authority
 from acl.directory import create_principal, reference
 from acl.errors import AclRefused, NotAllowed, UnknownResource
@@ -48,9 +48,13 @@ class Rights:
     """Shows and changes grants and groups on behalf of callers. Calls block."""
 
     def __init__(
-        self, database: Database, authority: Authority, now_s: Callable[[], float] = time.time
+        self,
+        database: Database,
+        authority: Authority,
+        log: AuditLog,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._door = Door(database, authority, now_s)
+        self._door = Door(database, authority, log, now_s)
 
     def grants(self, principal: Principal, where: Where) -> tuple[Line, ...]:
         """List the grants on a resource itself; needs manage.

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
+from acl.audit import AuditLog
 from acl.authorize import Authority
 from acl.session import Database
 from acl.types import AccessScope
@@ -47,6 +48,7 @@ class Pipeline:
     meter: Meter
     pool: Executor
     settings: Settings
+    log: AuditLog
 
     async def retrieve(self, ask: Ask) -> Ranked:
         """Find the best passages that the principal may read: admission and stages 1 to 4.
@@ -82,6 +84,7 @@ class Pipeline:
                 if start == _FRESH_STARTS:
                     raise
             else:
+                self._note(ask, "search", ranked.ranking)
                 return ranked
         raise AssertionError("the last start returns or raises")
 
@@ -150,6 +153,7 @@ class Pipeline:
             yield Words(self.settings.refusal)
             yield Closing(Finish.STOP, True, 0, None, (), prepared.spent)
             return
+        self._note(ask, "answer", prepared.evidence)
         if prepared.cut:
             clock.cut(Stage.GENERATE, prepared.cut)
         limits = self.settings.generation
@@ -181,6 +185,11 @@ class Pipeline:
                     text.append(piece.text)
         assert closing is not None, "a stream ends with its closing or raises"  # noqa: S101 - a bug, not input
         return "".join(text), closing
+
+    def _note(self, ask: Ask, event: str, shown: Sequence[Candidate]) -> None:
+        """Write down which documents somebody was shown, or an answer rests on."""
+        documents = dict.fromkeys(each.passage.document for each in shown)
+        self.log.note(ask.principal, event, "", documents=tuple(documents))
 
     def _watch(self, scope: AccessScope, resting_on: Sequence[Candidate]) -> Watch:
         passages = frozenset(each.passage.id for each in resting_on)

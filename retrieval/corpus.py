@@ -10,7 +10,7 @@ import numpy as np
 from pyroaring import FrozenBitMap
 from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, BIGINT
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from acl.session import Database, Writing, counters
 from acl.tables import ChangeRow, CollectionRow, DocumentRow
@@ -172,7 +172,7 @@ def standing(session: Session, ids: Iterable[int], scope: AccessScope) -> dict[i
         )
         .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
         .join(ContentRow, ContentRow.document_id == PassageRow.document_id)
-        .where(PassageRow.id.in_(list(ids)))
+        .where(_one_of(session, PassageRow.id, list(ids)))
     )  # fmt: skip
     return {row.id: Passage(*row) for row in rows if row.class_id in scope.classes}
 
@@ -221,11 +221,16 @@ def among(session: Session, classes: FrozenBitMap) -> ColumnElement[bool]:
 
     One bound value, not one for each class: databases limit how many a statement may have.
     """
-    numbers = list(classes)
+    return _one_of(session, DocumentRow.class_id, list(classes))
+
+
+def _one_of(
+    session: Session, column: InstrumentedAttribute[int], numbers: list[int]
+) -> ColumnElement[bool]:
     if session.get_bind().dialect.name == "postgresql":
-        return DocumentRow.class_id == func.any(bindparam(None, numbers, ARRAY(BIGINT)))
+        return column == func.any(bindparam(None, numbers, ARRAY(BIGINT)))
     each = func.json_each(str(numbers)).table_valued("value")
-    return DocumentRow.class_id.in_(select(each.c.value))
+    return column.in_(select(each.c.value))
 
 
 def _of_source(origin: str, source: str) -> Select[DocumentRow]:

@@ -159,7 +159,7 @@ def open_home(
     house = build_house(
         chosen, database=database, encoder=encoder, engine=engine or ScriptedEngine(ANSWER)
     )
-    house = replace(house, documents=Documents(database, house.authority, maker))
+    house = replace(house, documents=Documents(database, house.authority, maker, house.audit))
     home = Home(house, create_app(house), maker, tenants, {})
     try:
         _people(home)

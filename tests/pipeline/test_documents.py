@@ -72,7 +72,7 @@ def _upload(
 
 def test_who_may_not_write_costs_no_making(home: Home) -> None:
     maker = CountingMaker()
-    documents = Documents(home.house.database, home.house.authority, maker)
+    documents = Documents(home.house.database, home.house.authority, maker, home.house.audit)
 
     with pytest.raises(NotAllowed):
         documents.upload(home.principal("bo"), Upload("open", "a.txt", b"text"))
@@ -91,7 +91,7 @@ def test_a_right_that_goes_while_a_file_is_made_is_missed_at_the_write(home: Hom
             home.grant("user:wes", "write", "open", effect="deny")
             return super().make(*arguments, **named)
 
-    documents = Documents(home.house.database, home.house.authority, Slow())
+    documents = Documents(home.house.database, home.house.authority, Slow(), home.house.audit)
 
     with pytest.raises(NotAllowed):
         documents.upload(home.principal("wes"), Upload("open", "a.txt", b"text"))
@@ -125,7 +125,7 @@ def test_naming_readers_needs_manage_and_not_write_alone(home: Home) -> None:
 def test_the_same_file_with_other_readers_is_an_update_that_makes_nothing_anew(home: Home) -> None:
     home.grant("user:wes", "manage", "open")
     maker = CountingMaker()
-    documents = Documents(home.house.database, home.house.authority, maker)
+    documents = Documents(home.house.database, home.house.authority, maker, home.house.audit)
     wes = home.principal("wes")
     rules = [None, Rule(read=("user:wes",)), Rule(read=("user:wes",)), None]
 
