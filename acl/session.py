@@ -162,15 +162,17 @@ def counters(session: Session) -> Counters:
 
     Raises: UnknownResource if the tenant is gone.
     """
-    incarnation = select(InstanceRow.incarnation).where(InstanceRow.id == 1).scalar_subquery()
     row = session.execute(
         select(
-            incarnation,
+            InstanceRow.incarnation,
             TenantEntry.rights_epoch,
             TenantEntry.content_sequence,
             TenantEntry.departures,
             TenantEntry.horizon,
-        ).where(TenantEntry.id == session.info["tenant"])
+            InstanceRow.live_version,
+        )
+        .join(InstanceRow, InstanceRow.id == 1)
+        .where(TenantEntry.id == session.info["tenant"])
     ).one_or_none()
     if row is None:
         raise UnknownResource("no such tenant")

@@ -13,15 +13,35 @@ _NEVER_REUSED = {"sqlite_autoincrement": True}
 
 
 class Base(DeclarativeBase):
-    """Root of all tables. Use `TenantRow`: only the two tables below stand outside a tenant."""
+    """Root of all tables. Use `TenantRow`: only the three tables below stand outside a tenant."""
 
 
 class InstanceRow(Base):
-    """The one row that names this life of the database (law 9)."""
+    """The one row that names this life of the database (law 9), and the version searched.
+
+    `live_version` is 0 until the first document is stored.
+    """
 
     __tablename__ = "instance"
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
     incarnation: Mapped[str] = mapped_column(String(64))
+    live_version: Mapped[int] = mapped_column(RowId, default=0)
+
+
+class IndexVersionRow(Base):
+    """An encoder for which every passage has, or is getting, a vector.
+
+    `encoder` is how it is loaded, `name` says model and fingerprint. Vectors are float32 of
+    unit norm. `complete`: no passage lacks its vector, so it may be searched.
+    """
+
+    __tablename__ = "index_version"
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    encoder: Mapped[str] = mapped_column(String(500))
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    width: Mapped[int]
+    complete: Mapped[bool] = mapped_column(default=False)
+    created_s: Mapped[float]
 
 
 class TenantEntry(Base):

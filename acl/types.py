@@ -85,7 +85,7 @@ class Counters:
     `incarnation` changes when a backup is restored; `rights_epoch` grows with every change
     of grants, memberships, keys and principals; `content_sequence` with every change of
     documents; `departures` with every passage that leaves a class; `horizon` is the highest
-    access class id that exists.
+    access class id that exists. `version` is the index version that is searched.
     """
 
     incarnation: str
@@ -93,6 +93,7 @@ class Counters:
     content_sequence: int
     departures: int
     horizon: int
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from acl.directory import find_tenant
 from acl.errors import AclError
-from api import cli_admin, cli_audit, cli_explain
+from api import cli_admin, cli_audit, cli_explain, cli_index
 from generation.errors import GenerationError
 from pipeline.access import AccessSheet, Rule, read_sheet
 from pipeline.errors import PipelineError, RulesRefused, SettingsRefused
@@ -34,6 +34,7 @@ app = typer.Typer(
 cli_admin.add_to(app)
 cli_explain.add_to(app)
 cli_audit.add_to(app)
+cli_index.add_to(app)
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", envvar="OSTIARY_TENANT", help="Its name.")]
 
@@ -95,17 +96,18 @@ def ingest(
     sheet = None if acl is None else read_sheet(acl, collection)
     rule = Rule(read=tuple(allow or ()), deny=tuple(deny or ())) if allow or deny else None
     items = _items(paths, collection, rule, acl, sheet)
-    from pipeline.build import build_encoder, build_maker, build_sandbox
+    from pipeline.build import build_encoders, build_maker, build_sandbox
     from pipeline.migrate import open_database
 
     settings = load_settings()
     database = open_database(settings)
     tenant_id = find_tenant(database, tenant)
-    encoder = build_encoder(settings, settings.threads)
+    encoders = build_encoders(database, settings.threads)
+    encoder = encoders.opening(settings.retrieval.encoder)
     outcomes: list[Outcome] = []
     quiet = Console(stderr=True)
     with build_sandbox(settings) as sandbox:
-        flow = Ingest(database, build_maker(settings, encoder, sandbox))
+        flow = Ingest(database, build_maker(settings, encoder, sandbox, encoders))
         flow.prepare(tenant_id, items, sheet)
         with Progress(console=quiet, transient=True, disable=not quiet.is_terminal) as progress:
             task = progress.add_task("Ingesting", total=len(items))

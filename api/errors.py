@@ -80,6 +80,10 @@ STATUS: dict[type[Exception], Fault] = {
     retrieval.ModelMissing: Fault(
         503, _OURS, "model_missing", "a model is missing here; the operator must act"
     ),
+    retrieval.VersionsMoved: Fault(
+        503, _OURS, "index_not_ready", "the index moves to another version; come back",
+        retry_after_s=2,
+    ),
     retrieval.RerankFailed: Fault(
         503, _OURS, "rerank_failed", "the reranker did not answer", retry_after_s=2
     ),

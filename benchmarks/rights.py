@@ -174,8 +174,8 @@ def _company(database: Database, tenant: str) -> Principal:
             text = f"document {number} " * 40
             parsed = Parsed(f"Document {number}", text, "text/plain")
             origin = corpus.Origin("files", str(number), "", len(text), "", "bench")
-            corpus.store(writing, document, parsed, [Piece(text, 0, len(text), None)], vectors,
-                         origin)  # fmt: skip
+            pieces = [Piece(text, 0, len(text), None)]
+            corpus.store(writing, document, parsed, pieces, {"bench": vectors}, origin)
     with database.reading(tenant) as session:
         row = find_principal(session, "user:anna")
         return Principal(tenant, row.id, "user:anna")

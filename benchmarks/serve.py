@@ -27,6 +27,7 @@ from pipeline.access import read_sheet
 from pipeline.build import (
     House,
     build_encoder,
+    build_encoders,
     build_engine,
     build_house,
     build_maker,
@@ -54,7 +55,7 @@ def run() -> None:
     rows = _own()
     left_out = []
     try:
-        encoder = build_encoder(load_settings(), threads=1)
+        encoder = build_encoder(load_settings().retrieval.encoder, threads=1)
     except ModelMissing as missing:
         left_out.append(f"stages with the real encoder, first token: {missing}")
     else:
@@ -198,7 +199,8 @@ def _house(settings: Settings, encoder: Encoder, engine: Engine) -> tuple[House,
     sheet = read_sheet(COMPANY / "access.yaml")
     items = from_sheet([COMPANY], COMPANY, sheet)
     with build_sandbox(settings) as sandbox:
-        flow = Ingest(database, build_maker(settings, encoder, sandbox))
+        encoders = build_encoders(database, 1, encoder)
+        flow = Ingest(database, build_maker(settings, encoder, sandbox, encoders))
         flow.prepare(tenant, items, sheet)
         for _ in flow.run(tenant, items):
             pass

@@ -21,9 +21,9 @@ from generation.types import Engine
 from pipeline.admit import Gate
 from pipeline.assemble import Assembler
 from pipeline.documents import Documents
+from pipeline.encoders import Encoders
 from pipeline.explaining import Explaining
-from pipeline.follow import Follower
-from pipeline.indexing import build_placing, build_snapshots
+from pipeline.indexing import build_lines
 from pipeline.ledger import Ledger
 from pipeline.making import Maker
 from pipeline.migrate import open_database
@@ -34,14 +34,12 @@ from pipeline.settings import Settings
 from pipeline.stages import Stages
 from pipeline.telemetry import Meter
 from retrieval.chunk import Chunker
-from retrieval.corpus import Corpus
 from retrieval.encode import Encoder, SentenceEncoder
 from retrieval.hashed import HashedEncoder
 from retrieval.lists.codes import self_test
 from retrieval.parse import ParseLimits
 from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker, Reranker
 from retrieval.sandbox import Sandbox
-from retrieval.shelf import Shelf
 from retrieval.words import Lexicon
 
 P = ParamSpec("P")
@@ -64,7 +62,6 @@ class House:
     explaining: Explaining
     audit: AuditLog
     sandbox: Sandbox
-    follower: Follower
     pool: ThreadPoolExecutor
 
     def thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
@@ -85,32 +82,43 @@ class House:
 
     def metrics(self) -> bytes:
         """Give the operator's metrics in Prometheus' text format."""
-        return self.pipeline.meter.text(self.pipeline.stages.shelf.held())
+        return self.pipeline.meter.text(self.pipeline.stages.lines.current.shelf.held())
 
     async def close(self) -> None:
         """Let go of engine, workers and connections."""
         await self.pipeline.engine.close()
-        self.follower.close()
-        self.pipeline.stages.shelf.close()
+        self.pipeline.stages.lines.close()
         self.sandbox.close()
         self.pool.shutdown(cancel_futures=True)
         self.audit.close()
         self.database.close()
 
 
-def build_encoder(settings: Settings, threads: int) -> Encoder:
-    """Load the encoder that the settings name. Raises: ModelMissing."""
-    name = settings.retrieval.encoder
-    if name == "hashed":
-        return HashedEncoder()
+def build_encoder(name: str, threads: int) -> Encoder:
+    """Load an encoder by what settings call it. Raises: ModelMissing."""
+    kind, _, width = name.partition(":")
+    if kind == "hashed":
+        return HashedEncoder(int(width or 64))
     return SentenceEncoder(resolve(name, "encoder", models_folder()), threads=threads)
 
 
-def build_maker(settings: Settings, encoder: Encoder, sandbox: Sandbox) -> Maker:
+def build_encoders(database: Database, threads: int, given: Encoder | None = None) -> Encoders:
+    """Make what loads the encoders of the index versions."""
+    return Encoders(database, lambda name: build_encoder(name, threads), given)
+
+
+def build_maker(
+    settings: Settings, encoder: Encoder, sandbox: Sandbox, encoders: Encoders
+) -> Maker:
     """Put together what turns bytes into passages."""
+    chunker = build_chunker(settings, encoder)
+    return Maker(sandbox, chunker, encoder, settings.retrieval, encoders.for_all)
+
+
+def build_chunker(settings: Settings, encoder: Encoder) -> Chunker:
+    """Make what cuts documents into passages, counted in an encoder's tokens."""
     retrieval = settings.retrieval
-    chunker = Chunker(encoder.tokenizer, retrieval.passage_tokens, retrieval.overlap_tokens)
-    return Maker(sandbox, chunker, encoder, retrieval)
+    return Chunker(encoder.tokenizer, retrieval.passage_tokens, retrieval.overlap_tokens)
 
 
 def build_sandbox(settings: Settings) -> Sandbox:
@@ -177,30 +185,17 @@ def build_house(
     database = database or open_database(settings)
     # One thread a question: on a busy host more wait for each other and blow the budget
     # (11-25 ms against 107-224 ms, docs/log.md).
-    encoder = encoder or build_encoder(settings, threads=1)
+    encoders = build_encoders(database, 1, encoder)
+    encoder = encoders.opening(settings.retrieval.encoder)
     authority = Authority(database, now_s)
     lexicon = Lexicon(settings.retrieval.stem_language)
-    corpus = Corpus(database, encoder.name, encoder.width)
     ledger = Ledger({f"gpu:{settings.retrieval.gpu}": settings.retrieval.gpu_nbytes})
-    shelf = Shelf(
-        corpus,
-        lexicon,
-        width=encoder.width,
-        merge_rows=settings.retrieval.merge_rows,
-        folder=build_snapshots(settings, encoder),
-        place=build_placing(settings, ledger),
-    )
-    follower = Follower(database, shelf)
-    for tenant in tenants(database).values():
-        follower.open(tenant)
-    follower.start()
+    lines = build_lines(settings, database, encoders, encoder, lexicon, ledger)
     log = AuditLog(database, chain_key(secret), now_s)
     log.start()
     meter = Meter()
     pool = ThreadPoolExecutor(settings.max_running + 8, thread_name_prefix="ostiary")
-    stages = Stages(
-        database, authority, encoder, shelf, lexicon, build_reranker(settings), meter, settings
-    )
+    stages = Stages(database, authority, lines, lexicon, build_reranker(settings), meter, settings)
     pipeline = Pipeline(
         database=database,
         authority=authority,
@@ -214,7 +209,7 @@ def build_house(
         log=log,
     )
     sandbox = build_sandbox(settings)
-    maker = build_maker(settings, encoder, sandbox)
+    maker = build_maker(settings, encoder, sandbox, encoders)
     return House(
         settings=settings,
         database=database,
@@ -226,6 +221,5 @@ def build_house(
         explaining=Explaining(database, authority, log, now_s),
         audit=log,
         sandbox=sandbox,
-        follower=follower,
         pool=pool,
     )

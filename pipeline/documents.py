@@ -28,6 +28,7 @@ from retrieval.corpus import (
     passage_of,
     store,
 )
+from retrieval.errors import VersionsMoved
 from retrieval.tables import ContentRow
 from retrieval.types import Passage
 
@@ -159,12 +160,16 @@ class Documents:
                 current = self._is_current(visit, plan.document, upload, digest)
             if not current and made is None:
                 made = self._maker.make(upload.name, upload.content, title=upload.title)
-            with self._door.writing(principal, *about) as (writing, visit):
-                plan = self._plan(visit, upload)
-                current = self._is_current(visit, plan.document, upload, digest)
-                if current or made is not None:
-                    return self._put(writing, visit, plan, upload, None if current else made)
-            # It was there and current, and went before the write: now it must be made.
+            try:
+                with self._door.writing(principal, *about) as (writing, visit):
+                    plan = self._plan(visit, upload)
+                    current = self._is_current(visit, plan.document, upload, digest)
+                    if current or made is not None:
+                        return self._put(writing, visit, plan, upload, None if current else made)
+            except VersionsMoved:
+                made = None
+            # It was there and current, and went before the write, or an index version was
+            # begun: now it must be made.
 
     def access(self, principal: Principal, public_id: str) -> Rule:
         """Give a document's own access; needs manage. Raises: UnknownResource; NotAllowed."""

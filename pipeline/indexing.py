@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.metadata import version
 
+from acl.directory import tenants
+from acl.session import Database
+from acl.versions import all_versions
+from pipeline.encoders import Encoders
 from pipeline.errors import LedgerFull, SettingsRefused
+from pipeline.follow import Follower
 from pipeline.ledger import Ledger
+from pipeline.lines import Line, Lines
 from pipeline.settings import Settings
+from retrieval.embeddings import Corpus
 from retrieval.encode import Encoder
 from retrieval.index import DensePart
 from retrieval.lists.device import DeviceLists, device_count, device_self_test
+from retrieval.shelf import Shelf
 from retrieval.snapshot import IndexVersion, SnapshotFolder
-from retrieval.words import TERMS_RULE
+from retrieval.words import TERMS_RULE, Lexicon
 
 _log = logging.getLogger(__name__)
 
@@ -23,12 +32,51 @@ GPU_ROWS = 50_000
 """A smaller part is searched on the processor as soon as it would be copied there and back."""
 
 
-def build_snapshots(settings: Settings, encoder: Encoder) -> SnapshotFolder:
-    """Name where indexes are kept as files, and what they must have been made by."""
+def build_snapshots(settings: Settings, name: str, width: int) -> SnapshotFolder:
+    """Name where indexes of an encoder are kept as files, and what they must be made by."""
     terms = (f"{package} {version(package)}" for package in ("tokenizers", "PyStemmer"))
     lexicon = f"{settings.retrieval.stem_language} {TERMS_RULE} ({', '.join(terms)})"
-    folder = settings.index_folder or settings.home / "index"
-    return SnapshotFolder(folder, IndexVersion(encoder.name, encoder.width, lexicon))
+    # Two versions may be searched one after the other, each from its own files.
+    own = hashlib.blake2b(name.encode(), digest_size=6).hexdigest()
+    folder = (settings.index_folder or settings.home / "index") / own
+    return SnapshotFolder(folder, IndexVersion(name, width, lexicon))
+
+
+def build_lines(
+    settings: Settings,
+    database: Database,
+    encoders: Encoders,
+    encoder: Encoder,
+    lexicon: Lexicon,
+    ledger: Ledger,
+) -> Lines:
+    """Open every tenant's index of the live version, and make what opens another's.
+
+    Raises: IndexMismatch if a stored vector is not the encoder's; SettingsRefused; IndexUnsound.
+    """
+    place = build_placing(settings, ledger)
+
+    def line(encoder: Encoder) -> Line:
+        shelf = Shelf(
+            Corpus(database, encoder.name, encoder.width),
+            lexicon,
+            width=encoder.width,
+            merge_rows=settings.retrieval.merge_rows,
+            folder=build_snapshots(settings, encoder.name, encoder.width),
+            place=place,
+        )
+        follower = Follower(database, shelf)
+        for tenant in tenants(database).values():
+            follower.open(tenant)
+        follower.start()
+        return Line(encoder, shelf, follower)
+
+    def another(number: int) -> Line:
+        found = next(each for each in all_versions(database) if each.id == number)
+        return line(encoders.of(found))
+
+    live = next((each for each in all_versions(database) if each.live), None)
+    return Lines(line(encoder), live.id if live else 0, another)
 
 
 def build_placing(settings: Settings, ledger: Ledger) -> Callable[[DensePart], DensePart] | None:

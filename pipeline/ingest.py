@@ -18,7 +18,7 @@ from pipeline.errors import RulesRefused
 from pipeline.making import Made, Maker, fingerprint, text_bytes
 from pipeline.sources import Item, Text
 from retrieval.corpus import find_source, store
-from retrieval.errors import ParseFailed
+from retrieval.errors import ParseFailed, VersionsMoved
 from retrieval.tables import ContentRow
 
 FILES = "files"
@@ -83,9 +83,13 @@ class Ingest:
         )
         with self.database.reading(tenant) as session:
             current = _is_current(session, item, digest, self.maker.recipe)
-        made = None if current else self._make(item.shown, content)
-        with self.database.writing(tenant) as writing:
-            return self._put(writing, item, made)
+        while True:
+            made = None if current else self._make(item.shown, content)
+            try:
+                with self.database.writing(tenant) as writing:
+                    return self._put(writing, item, made)
+            except VersionsMoved:
+                continue  # A version was begun since: encoded again, it is among the others.
 
     def _make(self, shown: str, content: bytes | Text) -> Made:
         if isinstance(content, Text):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -22,24 +22,35 @@ _MAKING = 1
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A document ready to be stored. vectors: float32 [n pieces, d]."""
+    """A document ready to be stored. vectors: float32 [n pieces, d], by encoder name."""
 
     parsed: Parsed
     pieces: tuple[Piece, ...]
-    vectors: Vectors
+    vectors: Mapping[str, Vectors]
     sha256: str
     nbytes: int
 
 
 class Maker:
-    """Parses, cuts and encodes; one for each process, usable from several threads."""
+    """Parses, cuts and encodes; one for each process, usable from several threads.
+
+    Args: encoder: the one whose tokens passages are counted in. others: gives the encoders of
+        all index versions, asked for each document: a new version may have come.
+    """
 
     def __init__(
-        self, sandbox: Sandbox, chunker: Chunker, encoder: Encoder, settings: RetrievalSettings
+        self,
+        sandbox: Sandbox,
+        chunker: Chunker,
+        encoder: Encoder,
+        settings: RetrievalSettings,
+        others: Callable[[], Sequence[Encoder]] = tuple,
     ) -> None:
         self._sandbox = sandbox
         self._chunker = chunker
         self._encoder = encoder
+        self._others = others
+        self._loaded_as = settings.encoder
         self.recipe = (
             f"{_MAKING}/{encoder.name}/{settings.passage_tokens}/{settings.overlap_tokens}"
         )
@@ -69,7 +80,10 @@ class Maker:
 
     def origin(self, made: Made, origin: str, source: str) -> Origin:
         """Say where made passages came from and how they were made."""
-        return Origin(origin, source, made.sha256, made.nbytes, self.recipe, self._encoder.name)
+        return Origin(
+            origin, source, made.sha256, made.nbytes, self.recipe, self._encoder.name,
+            self._loaded_as,
+        )  # fmt: skip
 
     def _finish(
         self,
@@ -79,11 +93,13 @@ class Maker:
         on_progress: Callable[[int], None] | None,
     ) -> Made:
         pieces = self._chunker.split(parsed)
-        # The title is encoded with every passage: a passage alone often does not say of what.
-        heading = self._chunker.heading(parsed.title)
-        texts = [f"{heading}\n{piece.text}" for piece in pieces]
-        vectors = self._encoder.encode_passages(texts, on_progress)
-        return Made(parsed, pieces, np.asarray(vectors, np.float32), digest, nbytes)
+        texts = [self._chunker.encoded(parsed.title, piece.text) for piece in pieces]
+        vectors = {self._encoder.name: self._encoder.encode_passages(texts, on_progress)}
+        for each in self._others():
+            if each.name not in vectors:
+                vectors[each.name] = each.encode_passages(texts)
+        held = {name: np.asarray(rows, np.float32) for name, rows in vectors.items()}
+        return Made(parsed, pieces, held, digest, nbytes)
 
 
 def fingerprint(content: bytes) -> str:

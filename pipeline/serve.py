@@ -61,12 +61,15 @@ class Pipeline:
         async with self.gate.admitted(ask.deadline), asyncio.timeout(left_s):
             with clock(Stage.ADMIT):
                 scope = await self._run(self.authority.mint, ask.principal)
+            line = self.stages.lines.at(scope.counters.version)
             with clock(Stage.EMBED):
-                vector = await self._run(self.stages.embed, ask.question)
+                vector = await self._run(self.stages.embed, line, ask.question)
             with clock(Stage.SEARCH):
-                hits = await self._run(self.stages.search, ask, scope, vector)
+                hits = await self._run(self.stages.search, line, ask, scope, vector)
             with clock(Stage.AUTHORIZE):
-                standing = await self._run(self.stages.authorize, ask, scope, vector, hits, clock)
+                standing = await self._run(
+                    self.stages.authorize, line, ask, scope, vector, hits, clock
+                )
             with clock(Stage.RERANK):
                 ranking = await self._run(self.stages.rerank, ask, standing, clock)
         return Ranked(ask, scope, ranking, tuple(clock.spent))

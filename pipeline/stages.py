@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from acl.authorize import Authority
 from acl.session import Database
 from acl.types import AccessScope
+from pipeline.lines import Line, Lines
 from pipeline.settings import Settings
 from pipeline.telemetry import Meter, StageClock
 from pipeline.types import Ask, Stage
 from retrieval import corpus
-from retrieval.encode import Encoder
 from retrieval.errors import RerankFailed
 from retrieval.rerank import Reranker
 from retrieval.search import find
-from retrieval.shelf import Shelf
 from retrieval.types import Candidate, Hits, Passage, Query, Signal, Vectors
 from retrieval.words import Lexicon
 
@@ -26,29 +25,37 @@ _REFILLS = 4
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The stages over what one process holds: encoder, index, database, reranker."""
+    """The stages over what one process holds: index versions, database, reranker."""
 
     database: Database
     authority: Authority
-    encoder: Encoder
-    shelf: Shelf
+    lines: Lines
     lexicon: Lexicon
     reranker: Reranker
     meter: Meter
     settings: Settings
 
-    def embed(self, question: str) -> Vectors:
+    def embed(self, line: Line, question: str) -> Vectors:
         """Stage 1: give the question's vector, float32 [d], unit norm."""
-        return self.encoder.encode_query(question)
+        return line.encoder.encode_query(question)
 
-    def search(self, ask: Ask, scope: AccessScope, vector: Vectors) -> Hits:
-        """Stage 2: find candidates in the lists of the scope, and nowhere else."""
+    def search(self, line: Line, ask: Ask, scope: AccessScope, vector: Vectors) -> Hits:
+        """Stage 2: find candidates in the lists of the scope, and nowhere else.
+
+        Args: line: the one that gave the vector.
+        """
         at = scope.counters
-        index = self.shelf.at(scope.tenant, at.content_sequence, at.incarnation)
+        index = line.shelf.at(scope.tenant, at.content_sequence, at.incarnation)
         return find(index, self.lexicon, vector, ask.question, scope, self.settings.retrieval)
 
     def authorize(
-        self, ask: Ask, scope: AccessScope, vector: Vectors, hits: Hits, clock: StageClock
+        self,
+        line: Line,
+        ask: Ask,
+        scope: AccessScope,
+        vector: Vectors,
+        hits: Hits,
+        clock: StageClock,
     ) -> tuple[Candidate, ...]:
         """Stage 3: keep what stands in a new snapshot, with its text; replace what fell.
 
@@ -58,7 +65,7 @@ class Stages:
         standing: dict[int, Passage] = {}
         for refill in range(_REFILLS + 1):
             if refill > 0:
-                hits = self.search(ask, scope, vector)
+                hits = self.search(line, ask, scope, vector)
             with self.database.reading(scope.tenant) as session:
                 now = self.authority.mint_in(session, ask.principal)
                 both = self.authority.narrowed(scope, now)

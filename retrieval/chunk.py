@@ -57,6 +57,13 @@ class Chunker:
         end = min(kept[-1][1] if kept else 0, self._heading_tokens * _CHARS_PER_TOKEN)
         return title[:end].rstrip()
 
+    def encoded(self, title: str, text: str) -> str:
+        """Give what is encoded of a passage.
+
+        The title is encoded with every passage: a passage alone often does not say of what.
+        """
+        return f"{self.heading(title)}\n{text}"
+
     def split(self, parsed: Parsed) -> tuple[Piece, ...]:
         """Cut a document into pieces, in order, each text[start:end] and not blank.
 

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from pyroaring import FrozenBitMap
-from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, BIGINT
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from acl.session import Database, Writing, counters
-from acl.tables import ChangeRow, CollectionRow, DocumentRow
+from acl.session import Writing
+from acl.tables import CollectionRow, DocumentRow
 from acl.types import AccessScope
-from retrieval.errors import IndexMismatch
-from retrieval.tables import ContentRow, PassageRow
-from retrieval.types import Changes, Ids, Page, Parsed, Passage, Piece, Rows, Vectors
+from acl.versions import begin, held_versions
+from retrieval.embeddings import put_vectors
+from retrieval.errors import VersionsMoved
+from retrieval.tables import ContentRow, EmbeddingRow, PassageRow
+from retrieval.types import Page, Parsed, Passage, Piece, Vectors
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a document's bytes came from, and the recipe its passages are made by."""
+    """Where a document's bytes came from, and the recipe its passages are made by.
+
+    encoder: the name of the encoder whose tokens passages are counted in. loaded_as: what the
+    settings call it.
+    """
 
     origin: str
     source: str
@@ -30,6 +35,7 @@ class Origin:
     nbytes: int
     recipe: str
     encoder: str
+    loaded_as: str = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,61 +51,29 @@ class Listed:
     created_s: float
 
 
-class Corpus:
-    """The stored corpus of every tenant, as the index reads it (`retrieval.shelf.Source`)."""
-
-    def __init__(self, database: Database, encoder: str, width: int) -> None:
-        self._database = database
-        self._encoder = encoder
-        self._width = width
-
-    def changes(self, tenant: str, since: int | None) -> Changes:
-        """Give what happened after a content sequence, or everything; in one snapshot.
-
-        Raises: IndexMismatch if stored vectors are of another encoder or width.
-        """
-        with self._database.reading(tenant) as session:
-            sequence = counters(session).content_sequence
-            rows = _passages_with_vectors()
-            documents: Ids = np.empty(0, np.int64)
-            if since is not None:
-                logged = select(ChangeRow.document_id).where(ChangeRow.sequence > since).distinct()
-                documents = np.asarray(sorted(session.scalars(logged)), dtype=np.int64)
-                rows = rows.where(DocumentRow.id.in_(logged.scalar_subquery()))
-            columns = self._columns(session.execute(rows).all())
-        return Changes(sequence, np.union1d(documents, columns.documents), columns)
-
-    def _columns(self, rows: Sequence[Row[int, int, int, bytes, str, str, str]]) -> Rows:
-        for row in rows:
-            width = len(row[3]) // 4
-            if row[6] != self._encoder or width != self._width:
-                raise IndexMismatch(
-                    f"stored vectors are of {row[6]} with width {width}, the encoder is "
-                    f"{self._encoder} with width {self._width}: set OSTIARY_RETRIEVAL__ENCODER to "
-                    "the old one, or ingest everything again"
-                )
-        vectors = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4")
-        return Rows(
-            ids=np.asarray([row[0] for row in rows], dtype=np.int64),
-            classes=np.asarray([row[1] for row in rows], dtype=np.int64),
-            documents=np.asarray([row[2] for row in rows], dtype=np.int64),
-            vectors=vectors.astype(np.float32).reshape(len(rows), self._width),
-            texts=tuple(f"{row[4]}\n{row[5]}" for row in rows),
-        )
-
-
 def store(
     writing: Writing,
     document: DocumentRow,
     parsed: Parsed,
     pieces: Sequence[Piece],
-    vectors: Vectors,
+    vectors: Mapping[str, Vectors],
     origin: Origin,
 ) -> None:
-    """Put a document's content in, in place of what it had. vectors: float32 [n pieces, d]."""
-    if len(pieces) != len(vectors):
-        raise ValueError(f"{len(pieces)} pieces but {len(vectors)} vectors")
+    """Put a document's content in, in place of what it had.
+
+    Args: vectors: float32 [n pieces, d] by the encoder's name, for every index version.
+    Raises: VersionsMoved if there is a version for which there are no vectors.
+    """
+    for name, own in vectors.items():
+        if len(pieces) != len(own):
+            raise ValueError(f"{len(pieces)} pieces but {len(own)} vectors of {name}")
     session = writing.session
+    known = held_versions(session)
+    if not known:
+        width = vectors[origin.encoder].shape[1]
+        known = (begin(session, origin.loaded_as, origin.encoder, width),)
+    if lacking := [each.name for each in known if each.name not in vectors]:
+        raise VersionsMoved(f"there are no vectors of {', '.join(lacking)}")
     if erase(writing, document):
         writing.passages_left(document.class_id)
     content = ContentRow(
@@ -117,7 +91,7 @@ def store(
         created_s=time.time(),
     )
     session.add(content)
-    session.add_all(
+    rows = [
         PassageRow(
             document_id=document.id,
             ordinal=ordinal,
@@ -125,16 +99,21 @@ def store(
             end=piece.end,
             page=piece.page,
             text=piece.text,
-            vector=vector.astype("<f4").tobytes(),
         )
-        for ordinal, (piece, vector) in enumerate(zip(pieces, vectors, strict=True), start=1)
-    )
+        for ordinal, piece in enumerate(pieces, start=1)
+    ]
+    session.add_all(rows)
+    session.flush()
+    for version in known:
+        put_vectors(session, version.id, [row.id for row in rows], vectors[version.name])
     writing.document_changed(document.id)
 
 
 def erase(writing: Writing, document: DocumentRow) -> bool:
     """Take a document's content out; False if it had none."""
     session = writing.session
+    own = select(PassageRow.id).where(PassageRow.document_id == document.id)
+    session.execute(delete(EmbeddingRow).where(EmbeddingRow.passage_id.in_(own)))
     session.execute(delete(PassageRow).where(PassageRow.document_id == document.id))
     old = session.get(ContentRow, document.id)
     if old is None:
@@ -255,16 +234,4 @@ def _listing() -> Select[str, str, str, str, int, int, float]:
         )
         .join(ContentRow, ContentRow.document_id == DocumentRow.id)
         .join(CollectionRow, CollectionRow.id == DocumentRow.collection_id)
-    )  # fmt: skip
-
-
-def _passages_with_vectors() -> Select[int, int, int, bytes, str, str, str]:
-    return (
-        select(
-            PassageRow.id, DocumentRow.class_id, DocumentRow.id, PassageRow.vector,
-            ContentRow.title, PassageRow.text, ContentRow.encoder,
-        )
-        .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
-        .join(ContentRow, ContentRow.document_id == DocumentRow.id)
-        .order_by(PassageRow.id)
     )  # fmt: skip

@@ -36,10 +36,7 @@ class ContentRow(TenantRow):
 
 
 class PassageRow(TenantRow):
-    """A passage with its vector. Its access class is that of its document.
-
-    `vector` holds d little-endian float32, a unit row.
-    """
+    """A passage. Its access class is that of its document, its vectors are `EmbeddingRow`s."""
 
     __tablename__ = "passage"
     __table_args__ = (
@@ -53,4 +50,14 @@ class PassageRow(TenantRow):
     end: Mapped[int]
     page: Mapped[int | None]
     text: Mapped[str] = mapped_column(Text)
+
+
+class EmbeddingRow(TenantRow):
+    """The vector of a passage in one index version: d little-endian float32, a unit row."""
+
+    __tablename__ = "embedding"
+    passage_id: Mapped[int] = mapped_column(
+        ForeignKey("passage.id"), primary_key=True, autoincrement=False
+    )
+    version_id: Mapped[int] = mapped_column(RowId, primary_key=True, autoincrement=False)
     vector: Mapped[bytes] = mapped_column(LargeBinary)

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
 
 import numpy as np
 from pyroaring import FrozenBitMap
 
 from retrieval.errors import IndexMismatch
-from retrieval.layout import Reach, best_first
+from retrieval.layout import best_first
 from retrieval.lexical import Matches, bm25
 from retrieval.part import Columns, Part
+from retrieval.reach import Reaches, ScopeReach
 from retrieval.types import Changes, Ids, Vectors
 from retrieval.words import Lexicon
 
-_SCOPES = 256  # scopes whose reach in an index is remembered
 _SMALL_PARTS = 8  # parts of few rows that are searched one by one
 _DEAD_SHARE = 10  # a part of which one row in so many is dead is written anew
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeReach:
-    """What a set of classes has in an index, part by part. classes: int64, ascending, unique."""
+class HeldRows:
+    """What an index holds, passage by passage, in no order. terms: how often each is said."""
 
+    ids: Ids
     classes: Ids
-    parts: tuple[Reach, ...]
-
-
-@dataclass(slots=True)
-class _Reaches:
-    """The reach of the last scopes. A set of classes never changes, so neither does its reach.
-
-    Sets are known by identity: comparing two would cost as much as finding the reach.
-    """
-
-    held: OrderedDict[int, tuple[FrozenBitMap, ScopeReach]] = field(default_factory=OrderedDict)
-    lock: Lock = field(default_factory=Lock)
-
-    def get(self, classes: FrozenBitMap) -> ScopeReach | None:
-        with self.lock:
-            found = self.held.get(id(classes))
-            if found is None:
-                return None
-            self.held.move_to_end(id(classes))
-            return found[1]
-
-    def keep(self, classes: FrozenBitMap, reach: ScopeReach) -> None:
-        with self.lock:
-            self.held[id(classes)] = (classes, reach)
-            if len(self.held) > _SCOPES:
-                self.held.popitem(last=False)
+    documents: Ids
+    vectors: Vectors
+    terms: tuple[Counter[str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +49,7 @@ class TenantIndex:
     sequence: int
     width: int
     parts: tuple[Part, ...]
-    _reaches: _Reaches = field(default_factory=_Reaches, compare=False, repr=False)
+    _reaches: Reaches = field(default_factory=Reaches, compare=False, repr=False)
 
     @classmethod
     def empty(cls, width: int) -> TenantIndex:
@@ -157,6 +134,28 @@ class TenantIndex:
         held = {id(old.layout): new for old, new in zip(before, after, strict=True)}
         parts = (replace(held.get(id(part.layout), part), dead=part.dead) for part in self.parts)
         return TenantIndex(self.sequence, self.width, tuple(parts))
+
+    def held(self) -> HeldRows:
+        """Give back every live passage, for a comparison with what should be there."""
+        bags: list[Counter[str]] = []
+        columns = [part.columns() for part in self.parts]
+        for each in columns:
+            own: list[Counter[str]] = [Counter() for _ in range(len(each.ids))]
+            said = zip(each.bags.rows.tolist(), each.bags.terms.tolist(),
+                       each.bags.counts.tolist(), strict=True)  # fmt: skip
+            for row, term, count in said:
+                own[row][each.bags.vocabulary[term]] = count
+            bags += own
+        none = np.empty(0, dtype=np.int64)
+        return HeldRows(
+            np.concatenate([each.ids for each in columns] or [none]),
+            np.concatenate([each.classes for each in columns] or [none]),
+            np.concatenate([each.documents for each in columns] or [none]),
+            np.concatenate(
+                [each.vectors for each in columns] or [np.empty((0, self.width), np.float32)]
+            ),
+            tuple(bags),
+        )
 
     def compacted(self) -> TenantIndex:
         """Give the same passages in one part."""

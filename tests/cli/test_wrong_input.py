@@ -201,13 +201,24 @@ def test_vectors_of_another_encoder_stop_a_server_and_name_both(
     database = tmp_path / "home/ostiary.db"
     subprocess.run(
         ["python3", "-c", "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]);"
-         "c.execute(\"UPDATE content SET encoder = 'other@1'\"); c.commit()", str(database)],
+         "c.execute(\"UPDATE index_version SET name = 'other@1'\"); c.commit()", str(database)],
         check=True,
     )  # fmt: skip
 
-    said = _refused(home, "serve", "--port", "0")
+    for command in (["serve", "--port", "0"], ["ingest", str(files), "--collection", "c"]):
+        said = _refused(home, *command)
+        assert "other@1" in said
+        assert "hashed-64" in said
+        assert "ostiary index build" in said
 
-    assert "other@1" in said
+
+def test_an_encoder_of_no_version_stops_a_server_and_names_both(
+    home: Installed, files: Path
+) -> None:
+    home.say("ingest", str(files), "--collection", "c")
+    home.environment["OSTIARY_RETRIEVAL__ENCODER"] = "hashed:96"
+    said = _refused(home, "serve", "--port", "0")
+    assert "names hashed:96" in said
     assert "hashed-64" in said
 
 

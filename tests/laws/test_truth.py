@@ -22,11 +22,11 @@ from acl.salt import cache_salt
 from acl.session import Database
 from acl.tables import DocumentRow, InstanceRow
 from acl.types import Principal
-from retrieval.corpus import Corpus
+from retrieval.embeddings import Corpus
 from retrieval.hashed import HashedEncoder
 from retrieval.lists.kernel import exact_scores
 from retrieval.shelf import Shelf
-from retrieval.tables import ContentRow, PassageRow
+from retrieval.tables import ContentRow, EmbeddingRow, PassageRow
 from retrieval.tenant_index import TenantIndex
 from retrieval.words import Lexicon
 from tests.journeys.running import OSTIARY, Installed
@@ -99,7 +99,7 @@ def _check_whole(database: Database, tenant: str) -> set[str]:
                 PassageRow.document_id
             )
         ).all()
-        found = session.execute(select(PassageRow.id, PassageRow.vector)).all()
+        found = session.execute(select(EmbeddingRow.passage_id, EmbeddingRow.vector)).all()
     vectors = {number: vector for number, vector in found}  # noqa: C416 - rows are no pairs to mypy
     assert documents == set(contents) == {document for document, *_ in rows}
     assert all(n == last and n > 1 for _, n, last in rows)

@@ -17,6 +17,7 @@ from acl.session import Writing
 from acl.types import AccessScope
 from api.app import create_app
 from generation.scripted import ScriptedEngine
+from pipeline.lines import Line
 from pipeline.stages import Stages
 from pipeline.telemetry import StageClock
 from pipeline.types import Ask, Deadline
@@ -44,12 +45,13 @@ def _between(home: Home, change: Callable[[], None], *depths: int) -> list[tuple
     stages = home.house.pipeline.stages
     asks = [Ask(home.principal("ana"), QUESTION, Deadline.after(20), depth=n) for n in depths]
     scope = home.house.authority.mint(asks[0].principal)
-    vector = stages.embed(QUESTION)
-    hits = [stages.search(ask, scope, vector) for ask in asks]
+    line = stages.lines.current
+    vector = stages.embed(line, QUESTION)
+    hits = [stages.search(line, ask, scope, vector) for ask in asks]
     change()
     clock = StageClock(home.house.settings.budgets, home.house.pipeline.meter)
     return [
-        stages.authorize(ask, scope, vector, found, clock)[: ask.depth]
+        stages.authorize(line, ask, scope, vector, found, clock)[: ask.depth]
         for ask, found in zip(asks, hits, strict=True)
     ]
 
@@ -129,9 +131,9 @@ class Meddled(Stages):
 
     change: list[Callable[[], None]]
 
-    def search(self, ask: Ask, scope: AccessScope, vector: Vectors) -> Hits:
+    def search(self, line: Line, ask: Ask, scope: AccessScope, vector: Vectors) -> Hits:
         """Search; then the world moves on."""
-        hits = Stages.search(self, ask, scope, vector)
+        hits = Stages.search(self, line, ask, scope, vector)
         if self.change:
             self.change.pop()()
         return hits
@@ -207,11 +209,12 @@ def test_a_scope_that_is_wider_than_rights_does_not_help(home: Home) -> None:
     ana = home.house.authority.mint(home.principal("ana"))
     forged: AccessScope = replace(narrow, classes=ana.classes)
     ask = Ask(bo, QUESTION, Deadline.after(20), depth=100)
-    vector = stages.embed(QUESTION)
-    hits = stages.search(ask, forged, vector)
+    line = stages.lines.current
+    vector = stages.embed(line, QUESTION)
+    hits = stages.search(line, ask, forged, vector)
     clock = StageClock(home.house.settings.budgets, home.house.pipeline.meter)
 
-    standing = stages.authorize(ask, forged, vector, hits, clock)
+    standing = stages.authorize(line, ask, forged, vector, hits, clock)
 
     assert len(hits) == N_OPEN + 2
     assert all(SECRET_TEXT not in each.passage.text for each in standing)

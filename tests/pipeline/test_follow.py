@@ -13,7 +13,8 @@ from acl.documents import Access, place
 from acl.hints import Hints, hints_of
 from acl.session import Database, counters
 from pipeline.follow import Follower
-from retrieval.corpus import Corpus, Origin, store
+from retrieval.corpus import Origin, store
+from retrieval.embeddings import Corpus
 from retrieval.hashed import HashedEncoder
 from retrieval.shelf import Shelf
 from retrieval.types import Parsed, Piece
@@ -45,7 +46,14 @@ def add(database: Database, tenant: str) -> None:
         origin = Origin("files", "a", "0" * 64, 1, "recipe", ENCODER.name)
         parsed = Parsed("Heron", "A heron.", "text/plain")
         vectors = ENCODER.encode_passages(["A heron."])
-        store(writing, document, parsed, [Piece("A heron.", 0, 8, None)], vectors, origin)
+        store(
+            writing,
+            document,
+            parsed,
+            [Piece("A heron.", 0, 8, None)],
+            {ENCODER.name: vectors},
+            origin,
+        )
 
 
 def _write_and_fail(database: Database, tenant: str) -> None:
