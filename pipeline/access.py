@@ -10,7 +10,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.orm import Session
 
-from acl.directory import checked_name, create_collection, create_principal, find_principal
+from acl.audit import record
+from acl.directory import (
+    checked_name,
+    create_collection,
+    create_principal,
+    find_principal,
+    reference,
+)
 from acl.documents import Access
 from acl.errors import AclRefused, UnknownPrincipal
 from acl.grants import set_rules
@@ -152,17 +159,30 @@ def apply_sheet(writing: Writing, sheet: AccessSheet) -> None:
         for name, references in sheet.groups.items():
             wanted = {each.id: each for each in _found(writing.session, references)}
             for member in members(writing.session, rows[name]):
-                if member.id not in wanted:
-                    remove_member(writing, rows[name], member)
+                if member.id not in wanted and remove_member(writing, rows[name], member):
+                    _record(writing, "member.remove", f"group:{name}", reference(member))
         for name, references in sheet.groups.items():
             for member in _found(writing.session, references):
-                add_member(writing, rows[name], member)
+                if add_member(writing, rows[name], member):
+                    _record(writing, "member.add", f"group:{name}", reference(member))
     except AclRefused as failure:
         raise RulesRefused(f"nothing was ingested: groups: {failure}") from failure
     create_collection(writing, sheet.root)
     for folder, rule in sorted(sheet.collections.items()):
         collection = create_collection(writing, sheet.path_of(folder))
-        set_rules(writing, collection, set(access_of_rule(writing.session, rule).grants), rule.cut)
+        grants = set(access_of_rule(writing.session, rule).grants)
+        if set_rules(writing, collection, grants, rule.cut):
+            _record(writing, "collection.set_access", f"collection:{collection.path}", _said(rule))
+
+
+def _record(writing: Writing, event: str, resource: str, reason: str) -> None:
+    record(writing.session, None, event, resource[:80], reason=reason)
+
+
+def _said(rule: Rule) -> str:
+    lists = {"read": rule.read, "write": rule.write, "manage": rule.manage, "deny": rule.deny}
+    said = [f"{name} {' '.join(listed)}" for name, listed in lists.items() if listed]
+    return "; ".join((["cut"] if rule.cut else []) + said)
 
 
 def access_of_rule(session: Session, rule: Rule) -> Access:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from sqlalchemy.orm import Session
 
+from acl.audit import record
 from acl.directory import create_collection, find_collection, find_principal
 from acl.documents import Access, access_of, place, settle
 from acl.errors import UnknownPrincipal
@@ -111,10 +112,13 @@ class Ingest:
             kept = access or access_of(session, document)
             moved = settle(writing, document, kept, collection.id)
             result = Result.ACCESS_CHANGED if moved else Result.UNCHANGED
+        if made is not None and result is not Result.CREATED:
+            result = Result.UPDATED
+        if result is not Result.UNCHANGED:
+            named = f"document:{document.public_id}"
+            record(session, None, "document.ingest", named, reason=result.value)
         if made is None:
             return Outcome(item.shown, result)
-        if result is not Result.CREATED:
-            result = Result.UPDATED
         origin = self.maker.origin(made, FILES, item.source)
         store(writing, document, made.parsed, made.pieces, made.vectors, origin)
         return Outcome(item.shown, result, len(made.pieces))

@@ -11,6 +11,9 @@ from sqlalchemy import select
 from acl.chain import chain_key, check
 from acl.tables import AuditRow
 from generation.scripted import ScriptedEngine
+from pipeline.access import AccessSheet, Rule
+from pipeline.ingest import Ingest
+from pipeline.sources import Item, Text
 from tests.api.houses import SECRET, Home
 from tests.laws.changes import SECRET_TEXT, told_house
 
@@ -71,3 +74,29 @@ def test_a_server_that_stops_writes_what_waits(home: Home) -> None:
     with home.house.database.reading(home.tenants["acme"]) as session:
         found = check(session, chain_key(bytes.fromhex(SECRET)))
     assert (found.n_records > 0, found.n_unsealed) == (True, 0)
+
+
+def test_what_an_access_sheet_and_an_ingest_change_is_written_down_once(home: Home) -> None:
+    """Rights that came by a file were in force and in no record."""
+    sheet = AccessSheet(
+        root="ship",
+        users={"kit": "Kit"},
+        groups={"crew": ("user:kit",)},
+        collections={"hold": Rule(read=("group:crew",), deny=("user:bo",), cut=True)},
+        documents={},
+    )
+    item = Item("a.txt", "a.txt", "ship/hold", None, lambda: Text("Cargo", "a crate of tea"))
+    flow = Ingest(home.house.database, home.maker)
+    before = len(written(home))
+    for _ in range(2):
+        flow.prepare(home.tenants["acme"], [item], sheet)
+        assert [each.result for each in flow.run(home.tenants["acme"], [item])]
+    lines = written(home)[before:]
+    assert [(event, outcome) for event, _, outcome, _ in lines] == [
+        ("member.add", "done"), ("collection.set_access", "done"), ("document.ingest", "done"),
+    ]  # fmt: skip
+    with home.house.database.reading(home.tenants["acme"]) as session:
+        said = session.scalars(
+            select(AuditRow.reason).where(AuditRow.event == "collection.set_access")
+        ).one()
+    assert said == "cut; read group:crew; deny user:bo"
