@@ -130,9 +130,9 @@ def check_references(session: Session, sheet: AccessSheet) -> None:
     places += [(f"documents > {at}", rule.references()) for at, rule in sheet.documents.items()]
     unknown = []
     for place, references in places:
-        for reference in sorted(references - declared):
+        for named in sorted(references - declared):
             try:
-                find_principal(session, reference)
+                find_principal(session, named)
             except UnknownPrincipal as failure:
                 unknown.append(f"{place}: {failure}")
     for name in [*sheet.users, *sheet.groups]:
