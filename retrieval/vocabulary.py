@@ -37,11 +37,14 @@ class Vocabulary:
         """Count the terms."""
         return len(self.ends) - 1
 
-    def number(self, term: str) -> int:
-        """Give the term's number, -1 if there is no such term."""
+    def place(self, term: str) -> tuple[int, bool]:
+        """Give the number of a term and True, or that of a neighbour and False if it is unknown.
+
+        The vocabulary must not be empty.
+        """
         wanted = term.encode()
-        place = bisect_left(range(len(self)), wanted, key=self._written)
-        return place if place < len(self) and self._written(place) == wanted else -1
+        place = min(bisect_left(range(len(self)), wanted, key=self._written), len(self) - 1)
+        return place, self._written(place) == wanted
 
     def terms(self) -> tuple[str, ...]:
         """Give all terms in order."""

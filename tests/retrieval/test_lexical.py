@@ -10,8 +10,9 @@ import pytest
 
 from retrieval.bags import count_terms, join
 from retrieval.layout import Layout
-from retrieval.lexical import LexicalPart, Tally
+from retrieval.lexical import Tally
 from retrieval.lexical import bm25 as matches_of
+from retrieval.postings import LexicalPart
 from retrieval.types import Ids, Vectors
 from retrieval.words import Lexicon
 from tests.make import make_ids
