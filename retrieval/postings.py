@@ -198,7 +198,7 @@ class LexicalPart:
         return whole
 
 
-def _by_term(bags: Bags, terms: Ids, n_rows: int, n_terms: int) -> tuple[Numbers, Numbers, Ids]:
+def _by_term(bags: Bags, terms: Numbers, n_rows: int, n_terms: int) -> tuple[Numbers, Numbers, Ids]:
     """Order postings by term, then by row: rows, counts, and where each term starts."""
     if len(terms) < _FEW_POSTINGS:
         order = np.lexsort((bags.rows, terms))

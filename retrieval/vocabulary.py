@@ -23,12 +23,12 @@ class Vocabulary:
     ends: Ids
 
     @classmethod
-    def of(cls, terms: Sequence[str]) -> tuple[Vocabulary, Ids]:
-        """Number unique terms. Gives int64 [t] too: the new number of each."""
+    def of(cls, terms: Sequence[str]) -> tuple[Vocabulary, NDArray[np.int32]]:
+        """Number unique terms. Gives int32 [t] too: the new number of each."""
         written = [term.encode() for term in terms]
         order = sorted(range(len(written)), key=written.__getitem__)
-        numbers = np.empty(len(terms), dtype=np.int64)
-        numbers[order] = np.arange(len(terms))
+        numbers = np.empty(len(terms), dtype=np.int32)
+        numbers[order] = np.arange(len(terms), dtype=np.int32)
         ordered = [written[place] for place in order]
         ends = np.cumsum([0, *map(len, ordered)], dtype=np.int64)
         return cls(np.frombuffer(b"".join(ordered), dtype=np.uint8), ends), numbers

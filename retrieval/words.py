@@ -26,6 +26,7 @@ _LETTERS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u3040-\u30ff\u31f0-\u31ff"
     "\ua9e0-\ua9ff\uaa60-\uaa7f\U0001aff0-\U0001b16f]+"
 )
+_ASCII_WORDS = re.compile("[0-9a-z]+")
 _ENGLISH_ENDING = r"(?<=\p{L})['\u2019](?:s|t)(?![\p{L}\p{N}])"
 _ENGLISH = (
     "a an and are as at be been but by can could did do does for from had has have he her his how "
@@ -88,7 +89,7 @@ class Lexicon:
         words: list[str] = []
         pairs: list[str] = []
         singles: list[str] = []
-        for run, _ in self._runs.pre_tokenize_str(self._normal.normalize_str(sound)):
+        for run in self._split(self._normal.normalize_str(sound)):
             # Asked of a run at a time, the library is slow: most runs need not be asked about.
             if run.isascii() or self._unspaced.pre_tokenize_str(run):
                 if run not in self._stops:
@@ -100,6 +101,12 @@ class Lexicon:
                 singles.extend(_LETTERS.sub("", run))
         stemmed: list[str] = self._stemmer().stemWords(words)
         return stemmed + pairs + singles
+
+    def _split(self, normal: str) -> list[str]:
+        if normal.isascii():
+            # The same words (a test compares), in a tenth of the time.
+            return _ASCII_WORDS.findall(normal)
+        return [run for run, _ in self._runs.pre_tokenize_str(normal)]
 
     def _stemmer(self) -> Stemmer.Stemmer:
         # A Stemmer keeps a cache that two threads may not write at once.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrieval.words import MAX_TERM, Lexicon
 
@@ -151,3 +153,10 @@ def test_threads_stem_alike(lexicon: Lexicon) -> None:
 def test_an_unknown_language_is_refused_with_those_that_exist() -> None:
     with pytest.raises(ValueError, match=r"'klingon'.*english"):
         Lexicon("klingon")
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.text("aZ 's9t’-_.\n"))
+def test_ascii_text_is_split_as_any_other(text: str) -> None:
+    """A Cyrillic word at the end makes it go the long way."""
+    lexicon = Lexicon()
+    assert lexicon.terms(f"{text} \nжук") == [*lexicon.terms(text), *lexicon.terms("жук")]
