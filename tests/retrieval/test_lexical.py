@@ -5,37 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from retrieval.bags import Bags, count_terms, join
+from retrieval.bags import Bags
 from retrieval.layout import Layout
-from retrieval.lexical import Tally
 from retrieval.lexical import bm25 as matches_of
 from retrieval.postings import LexicalPart
-from retrieval.types import Ids, Vectors
-from retrieval.words import Lexicon
 from tests.make import make_ids
-
-LEXICON = Lexicon()
-
-
-def part_of(texts: list[str], classes: list[int]) -> LexicalPart:
-    ids = make_ids(range(1, len(texts) + 1))
-    layout, order = Layout.of(ids, make_ids(classes), ids)
-    return LexicalPart.build(layout, count_terms([texts[position] for position in order], LEXICON))
-
-
-def tally(
-    part: LexicalPart, terms: list[str], classes: list[int], dead: list[int] | None = None
-) -> Tally:
-    return part.tally(terms, part.layout.reach(make_ids(classes), make_ids(dead or [])))
-
-
-def bm25(tallies: list[Tally], weights: list[int]) -> tuple[Ids, Vectors]:
-    return matches_of(tallies, weights).best()
+from tests.retrieval.worlds import bm25, part_of, tally
 
 
 def test_a_score_is_bm25_over_the_scope() -> None:
@@ -82,39 +61,6 @@ def test_equal_scores_rank_by_id() -> None:
     assert ids.tolist() == list(range(1, 10))
 
 
-def test_a_part_gives_back_what_it_was_built_from() -> None:
-    texts = ["pump seal pump", "", "valve", "seal"]
-    part = part_of(texts, [2, 1, 1, 2])
-    bags = part.bags()
-    again = LexicalPart.build(part.layout, bags)
-    for column, held in again.columns().items():
-        assert held.tolist() == part.columns()[column].tolist()
-    assert set(zip(bags.rows.tolist(), bags.counts.tolist(), strict=True)) == {
-        (1, 1), (2, 2), (2, 1), (3, 1),
-    }  # fmt: skip
-
-
-def test_columns_go_through_files_unread(tmp_path: Path) -> None:
-    part = part_of(["pump seal pump " * 200, "naïve 泵站", "", "seal"], [2, 1, 1, 2])
-    held = {}
-    for name, column in part.columns().items():
-        np.save(tmp_path / f"{name}.npy", column)
-        held[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
-    opened = LexicalPart.opened(part.layout, held)
-    for terms in (["pump"], ["seal", "naiv", "泵站"], ["unheard"]):
-        for classes in ([1], [2], [1, 2]):
-            found = [
-                bm25([tally(each, terms, classes)], [1] * len(terms)) for each in (part, opened)
-            ]
-            assert found[0][0].tolist() == found[1][0].tolist()
-            assert found[0][1].tobytes() == found[1][1].tobytes()
-    assert part.bags().counts.max() == 400
-    with pytest.raises(ValueError, match="fit"):
-        LexicalPart.opened(part.layout, {**held, "starts": held["starts"][:-1]})
-    with pytest.raises(ValueError, match="another layout"):
-        LexicalPart.opened(part.layout, {**held, "lengths": held["lengths"][:-1]})
-
-
 def test_the_score_of_any_row_can_be_asked() -> None:
     part = part_of(["pump", "pump pump seal", "valve", "pump"], [1, 2, 2, 3])
     said = tally(part, ["pump"], [1, 2], [0])
@@ -122,31 +68,6 @@ def test_the_score_of_any_row_can_be_asked() -> None:
     ids, scores = matches.best()
     assert ids.tolist() == [2]
     assert matches.scores(0, make_ids([0, 1, 2, 3])).tolist() == [0, scores[0], 0, 0]
-
-
-def test_kept_and_joined_bags_are_those_of_the_texts_together() -> None:
-    first = count_terms(["pump seal", "valve", "seal"], LEXICON).kept(np.array([1, 0, 1], bool))
-    joined = join(first, count_terms(["bolt pump pump"], LEXICON), 2)
-    direct = count_terms(["pump seal", "seal", "bolt pump pump"], LEXICON)
-    named = [
-        {
-            (int(row), bags.vocabulary[term], int(count))
-            for row, term, count in zip(bags.rows, bags.terms, bags.counts, strict=True)
-        }
-        for bags in (joined, direct)
-    ]
-    assert named[0] == named[1]
-    assert "valv" not in joined.vocabulary
-
-
-def test_the_postings_walked_are_those_of_the_scope() -> None:
-    """A word on every forbidden page costs a scope that has it on one page a single posting."""
-    part = part_of(["pump"] * 1000 + ["pump"], [1] * 1000 + [2])
-    (postings,) = tally(part, ["pump"], [2]).found
-    assert postings.at.tolist() == [0]
-    part = part_of(["pump"] * 300, [number % 3 for number in range(300)])
-    (postings,) = tally(part, ["pump"], [0, 2]).found
-    assert postings.at.tolist() == list(range(200))
 
 
 @pytest.mark.parametrize("depth", [1, 3, 10, 5000])
@@ -246,33 +167,9 @@ def test_scores_equal_those_worked_out_by_hand_to_the_last_bit(seed: int) -> Non
                 assert matches.scores(number, every).tolist() == wanted
 
 
-def test_a_count_of_any_size_costs_one_byte_for_all_others() -> None:
-    rows = [Row(number + 1, 1, {"t1": 1}) for number in range(1000)]
-    small = indexed(rows)
-    large = indexed([*rows[:-1], Row(1000, 1, {"t1": 100_000})])
-    assert large.nbytes - small.nbytes == 12
-    (postings,) = tally(large, ["t1"], [1]).found
-    assert postings.counts.tolist() == [1] * 999 + [100_000]
-
-
-def test_a_term_that_is_nowhere_is_found_nowhere_whatever_its_neighbours() -> None:
-    part = part_of(["pump seal"] * 5, [1, 2, 1, 2, 3])
-    for term in ("a", "pumq", "pum", "zzz", "\U0010ffff", ""):
-        for classes in ([1], [1, 3], [1, 2, 3]):
-            (postings,) = tally(part, [term], classes).found
-            assert (len(postings.at), postings.n_live) == (0, 0)
-
-
 def test_rows_that_tie_only_in_float32_rank_by_id() -> None:
     """Over more rows than are sampled, the last places one unit of float64 apart."""
     part = part_of(["pump"] * 40_000, [1] * 40_000)
     matches = matches_of([tally(part, ["pump"], [1])], [1])
     matches.sums[0][::2] = np.nextafter(matches.sums[0][0], 1)
     assert matches.best(9)[0].tolist() == list(range(1, 10))
-
-
-def test_rows_without_words_are_rows_all_the_same() -> None:
-    part = part_of(["", "", ""], [1, 1, 2])
-    said = tally(part, ["pump"], [1])
-    assert (said.n_rows, said.n_tokens, said.found) == (2, 0, ())
-    assert len(bm25([said], [1])[0]) == 0
