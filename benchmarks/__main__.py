@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import index, rights, search, serve
+from benchmarks import index, lexical, rights, search, serve
 
-_ALL = {"search": search.run, "index": index.run, "rights": rights.run, "serve": serve.run}
+_ALL = {
+    "search": search.run,
+    "index": index.run,
+    "lexical": lexical.run,
+    "rights": rights.run,
+    "serve": serve.run,
+}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,29 +50,28 @@ class Bags:
 def count_terms(texts: Iterable[str], lexicon: Lexicon) -> Bags:
     """Count the terms of each text; text number r is row r."""
     number: dict[str, int] = {}
-    sizes: list[int] = []
-    terms: list[int] = []
-    counts: list[int] = []
+    # A million passages say a hundred million things: as lists these would be gigabytes.
+    sizes, terms, counts = array("i"), array("i"), array("i")
     for text in texts:
         bag = Counter(lexicon.terms(text))
         sizes.append(len(bag))
         terms.extend([number.setdefault(term, len(number)) for term in bag])
         counts.extend(bag.values())
     rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    return Bags(tuple(number), rows, _column(terms), _column(counts))
+    return Bags(
+        tuple(number), rows, np.array(terms, dtype=np.int32), np.array(counts, dtype=np.int32)
+    )
 
 
 def join(first: Bags, second: Bags, n_first: int) -> Bags:
     """Put the rows of the second, renumbered from n_first on, after those of the first."""
     number = {term: place for place, term in enumerate(first.vocabulary)}
-    renamed = _column([number.setdefault(term, len(number)) for term in second.vocabulary])
+    renamed = np.array(
+        [number.setdefault(term, len(number)) for term in second.vocabulary], dtype=np.int32
+    )
     return Bags(
         tuple(number),
         np.concatenate([first.rows, second.rows + np.int32(n_first)]),
         np.concatenate([first.terms, renamed[second.terms]]),
         np.concatenate([first.counts, second.counts]),
     )
-
-
-def _column(values: list[int]) -> Numbers:
-    return np.array(values, dtype=np.int32)

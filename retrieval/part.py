@@ -9,7 +9,7 @@ import numpy as np
 from retrieval.bags import Bags, count_terms, join
 from retrieval.index import DensePart
 from retrieval.layout import Flags, Layout, among
-from retrieval.lexical import LexicalPart
+from retrieval.postings import LexicalPart
 from retrieval.types import Ids, Rows, Vectors
 from retrieval.words import Lexicon
 

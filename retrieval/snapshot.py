@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from retrieval.index import DensePart
 from retrieval.layout import Layout
-from retrieval.lexical import LexicalPart
 from retrieval.lists.bytecodes import ByteCodes
 from retrieval.part import Part
+from retrieval.postings import LexicalPart
 from retrieval.sealed import (
     Seal,
     loaded,

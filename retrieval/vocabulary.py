@@ -23,12 +23,12 @@ class Vocabulary:
     ends: Ids
 
     @classmethod
-    def of(cls, terms: Sequence[str]) -> tuple[Vocabulary, Ids]:
-        """Number unique terms. Gives int64 [t] too: the new number of each."""
+    def of(cls, terms: Sequence[str]) -> tuple[Vocabulary, NDArray[np.int32]]:
+        """Number unique terms. Gives int32 [t] too: the new number of each."""
         written = [term.encode() for term in terms]
         order = sorted(range(len(written)), key=written.__getitem__)
-        numbers = np.empty(len(terms), dtype=np.int64)
-        numbers[order] = np.arange(len(terms))
+        numbers = np.empty(len(terms), dtype=np.int32)
+        numbers[order] = np.arange(len(terms), dtype=np.int32)
         ordered = [written[place] for place in order]
         ends = np.cumsum([0, *map(len, ordered)], dtype=np.int64)
         return cls(np.frombuffer(b"".join(ordered), dtype=np.uint8), ends), numbers
@@ -37,11 +37,14 @@ class Vocabulary:
         """Count the terms."""
         return len(self.ends) - 1
 
-    def number(self, term: str) -> int:
-        """Give the term's number, -1 if there is no such term."""
+    def place(self, term: str) -> tuple[int, bool]:
+        """Give the number of a term and True, or that of a neighbour and False if it is unknown.
+
+        The vocabulary must not be empty.
+        """
         wanted = term.encode()
-        place = bisect_left(range(len(self)), wanted, key=self._written)
-        return place if place < len(self) and self._written(place) == wanted else -1
+        place = min(bisect_left(range(len(self)), wanted, key=self._written), len(self) - 1)
+        return place, self._written(place) == wanted
 
     def terms(self) -> tuple[str, ...]:
         """Give all terms in order."""

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from retrieval.bags import count_terms, join
+from retrieval.bags import Bags
 from retrieval.layout import Layout
-from retrieval.lexical import LexicalPart, Tally
 from retrieval.lexical import bm25 as matches_of
-from retrieval.types import Ids, Vectors
-from retrieval.words import Lexicon
+from retrieval.postings import LexicalPart
 from tests.make import make_ids
-
-LEXICON = Lexicon()
-
-
-def part_of(texts: list[str], classes: list[int]) -> LexicalPart:
-    ids = make_ids(range(1, len(texts) + 1))
-    layout, order = Layout.of(ids, make_ids(classes), ids)
-    return LexicalPart.build(layout, count_terms([texts[position] for position in order], LEXICON))
-
-
-def tally(
-    part: LexicalPart, terms: list[str], classes: list[int], dead: list[int] | None = None
-) -> Tally:
-    return part.tally(terms, part.layout.reach(make_ids(classes), make_ids(dead or [])))
-
-
-def bm25(tallies: list[Tally], weights: list[int]) -> tuple[Ids, Vectors]:
-    return matches_of(tallies, weights).best()
+from tests.retrieval.worlds import bm25, part_of, tally
 
 
 def test_a_score_is_bm25_over_the_scope() -> None:
@@ -79,39 +61,6 @@ def test_equal_scores_rank_by_id() -> None:
     assert ids.tolist() == list(range(1, 10))
 
 
-def test_a_part_gives_back_what_it_was_built_from() -> None:
-    texts = ["pump seal pump", "", "valve", "seal"]
-    part = part_of(texts, [2, 1, 1, 2])
-    bags = part.bags()
-    again = LexicalPart.build(part.layout, bags)
-    for column, held in again.columns().items():
-        assert held.tolist() == part.columns()[column].tolist()
-    assert set(zip(bags.rows.tolist(), bags.counts.tolist(), strict=True)) == {
-        (1, 1), (2, 2), (2, 1), (3, 1),
-    }  # fmt: skip
-
-
-def test_columns_go_through_files_unread(tmp_path: Path) -> None:
-    part = part_of(["pump seal pump " * 200, "naïve 泵站", "", "seal"], [2, 1, 1, 2])
-    held = {}
-    for name, column in part.columns().items():
-        np.save(tmp_path / f"{name}.npy", column)
-        held[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
-    opened = LexicalPart.opened(part.layout, held)
-    for terms in (["pump"], ["seal", "naiv", "泵站"], ["unheard"]):
-        for classes in ([1], [2], [1, 2]):
-            found = [
-                bm25([tally(each, terms, classes)], [1] * len(terms)) for each in (part, opened)
-            ]
-            assert found[0][0].tolist() == found[1][0].tolist()
-            assert found[0][1].tobytes() == found[1][1].tobytes()
-    assert part.counts.max() == 400
-    with pytest.raises(ValueError, match="fit"):
-        LexicalPart.opened(part.layout, {**held, "starts": held["starts"][:-1]})
-    with pytest.raises(ValueError, match="another layout"):
-        LexicalPart.opened(part.layout, {**held, "lengths": held["lengths"][:-1]})
-
-
 def test_the_score_of_any_row_can_be_asked() -> None:
     part = part_of(["pump", "pump pump seal", "valve", "pump"], [1, 2, 2, 3])
     said = tally(part, ["pump"], [1, 2], [0])
@@ -119,31 +68,6 @@ def test_the_score_of_any_row_can_be_asked() -> None:
     ids, scores = matches.best()
     assert ids.tolist() == [2]
     assert matches.scores(0, make_ids([0, 1, 2, 3])).tolist() == [0, scores[0], 0, 0]
-
-
-def test_kept_and_joined_bags_are_those_of_the_texts_together() -> None:
-    first = count_terms(["pump seal", "valve", "seal"], LEXICON).kept(np.array([1, 0, 1], bool))
-    joined = join(first, count_terms(["bolt pump pump"], LEXICON), 2)
-    direct = count_terms(["pump seal", "seal", "bolt pump pump"], LEXICON)
-    named = [
-        {
-            (int(row), bags.vocabulary[term], int(count))
-            for row, term, count in zip(bags.rows, bags.terms, bags.counts, strict=True)
-        }
-        for bags in (joined, direct)
-    ]
-    assert named[0] == named[1]
-    assert "valv" not in joined.vocabulary
-
-
-def test_the_postings_walked_are_those_of_the_scope() -> None:
-    """A word on every forbidden page costs a scope that has it on one page a single posting."""
-    part = part_of(["pump"] * 1000 + ["pump"], [1] * 1000 + [2])
-    (postings,) = tally(part, ["pump"], [2]).found
-    assert postings.at.tolist() == [0]
-    part = part_of(["pump"] * 300, [number % 3 for number in range(300)])
-    (postings,) = tally(part, ["pump"], [0, 2]).found
-    assert postings.at.tolist() == list(range(200))
 
 
 @pytest.mark.parametrize("depth", [1, 3, 10, 5000])
@@ -155,3 +79,97 @@ def test_the_best_are_the_first_of_all(depth: int) -> None:
     best = matches.best(depth)
     assert best[0].tolist() == ids[:depth].tolist()
     assert best[1].tobytes() == scores[:depth].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A passage by what the lexical leg knows of it; counts by term."""
+
+    id: int
+    access_class: int
+    counts: dict[str, int]
+
+
+TERMS = [f"t{number}" for number in range(9)]
+ASKED = [*TERMS[1:7:2], "t44", "zz"]  # two are in no row
+WEIGHTS = [1, 2, 1, 3, 1]
+
+
+def world(chance: np.random.Generator, n_rows: int) -> list[Row]:
+    """Rows in up to 12 classes; some terms are rare, some counts do not fit a byte."""
+    rows = []
+    for number in range(n_rows):
+        said = chance.random(len(TERMS)) < np.linspace(0.05, 0.8, len(TERMS))
+        counts = chance.choice([1, 1, 2, 3, 254, 255, 256, 70_000], size=len(TERMS))
+        bag = {TERMS[n]: int(counts[n]) for n in np.flatnonzero(said)}
+        rows.append(Row(number + 1, int(chance.integers(12)), bag))
+    return rows
+
+
+def indexed(rows: Sequence[Row]) -> LexicalPart:
+    ids, classes = make_ids([r.id for r in rows]), make_ids([r.access_class for r in rows])
+    layout, order = Layout.of(ids, classes, ids)
+    said = [
+        (row, TERMS.index(term), count)
+        for row, position in enumerate(order.tolist())
+        for term, count in rows[position].counts.items()
+    ]
+    columns = np.array(said, dtype=np.int32).reshape(-1, 3)
+    return LexicalPart.build(layout, Bags(tuple(TERMS), *columns.T.copy()))
+
+
+def by_hand(rows: Sequence[Row], classes: set[int]) -> list[tuple[int, float]]:
+    """BM25 over the permitted rows alone, a row and a term at a time."""
+    mine = [row for row in rows if row.access_class in classes]
+    n_tokens = sum(sum(row.counts.values()) for row in mine)
+    scored = []
+    for row in mine:
+        score = 0.0
+        for term, weight in zip(ASKED, WEIGHTS, strict=True):
+            if term in row.counts:
+                n_with = sum(term in other.counts for other in mine)
+                rarity = weight * math.log(1 + (len(mine) - n_with + 0.5) / (n_with + 0.5))
+                mean = n_tokens / len(mine)
+                norm = 1.2 * (1 - 0.75 + 0.75 * (sum(row.counts.values()) / mean))
+                score += rarity * (row.counts[term] / (row.counts[term] + norm))
+        if score:
+            scored.append((row.id, float(np.float32(score))))
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_scores_equal_those_worked_out_by_hand_to_the_last_bit(seed: int) -> None:
+    """In parts of any make, with dead rows, and with or without all that may not be read."""
+    chance = np.random.default_rng(seed)
+    rows = world(chance, int(chance.integers(1, 120)))
+    classes = set(np.flatnonzero(chance.random(12) < chance.choice([0.1, 0.5, 0.9])).tolist())
+    dead = {row.id for row in rows if chance.random() < 0.2}
+    live = [row for row in rows if row.id not in dead]
+    expected = by_hand(live, classes)
+    permitted = [row for row in rows if row.access_class in classes]
+    for held in (rows, permitted):
+        for n_parts in (1, 3):
+            part_of_row = chance.integers(n_parts, size=len(held))
+            tallies = []
+            for number in range(n_parts):
+                mine = [row for row, part in zip(held, part_of_row, strict=True) if part == number]
+                part = indexed(mine)
+                gone = np.flatnonzero(np.isin(part.layout.ids, sorted(dead))).tolist()
+                tallies.append(tally(part, ASKED, sorted(classes), gone))
+            matches = matches_of(tallies, WEIGHTS)
+            for depth in (None, 1, 7):
+                ids, scores = matches.best(depth)
+                assert list(zip(ids.tolist(), scores.tolist(), strict=True)) == expected[:depth]
+            scored = dict(expected)
+            for number, each in enumerate(tallies):
+                every = np.arange(each.layout.n_rows)
+                wanted = [scored.get(row, 0.0) for row in each.layout.ids.tolist()]
+                assert matches.scores(number, every).tolist() == wanted
+
+
+def test_rows_that_tie_only_in_float32_rank_by_id() -> None:
+    """Over more rows than are sampled, the last places one unit of float64 apart."""
+    part = part_of(["pump"] * 40_000, [1] * 40_000)
+    matches = matches_of([tally(part, ["pump"], [1])], [1])
+    matches.sums[0][::2] = np.nextafter(matches.sums[0][0], 1)
+    assert matches.best(9)[0].tolist() == list(range(1, 10))
