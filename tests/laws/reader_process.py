@@ -27,7 +27,7 @@ from tests.laws.changes import SECRET_WORD
 
 
 def main() -> None:
-    """Serve commands until the input ends: ask, pause, revoke, give, report."""
+    """Serve commands until the input ends: revoke, give, count, report."""
     url, folder, secret, key, tenant = sys.argv[1:]
     house = build_house(
         Settings.model_validate(
@@ -48,6 +48,8 @@ def main() -> None:
             with house.database.writing(tenant) as writing:
                 _change(writing, command)
             _say(json.dumps({"began": began, "acknowledged": time.monotonic_ns()}))
+        elif command == "count":
+            _say(str(len(asker.asked)))
         elif command == "report":
             asker.stop.set()
             thread.join()
