@@ -58,12 +58,12 @@ def main() -> None:
 
 
 class _Asker:
-    """Asks one question after the other; notes when each began and whether it saw the secret."""
+    """Asks one question after the other; notes begin, end, and whether it saw the secret."""
 
     def __init__(self, house: House, key: str) -> None:
         self._app = create_app(house)
         self._key = key
-        self.asked: list[tuple[int, bool]] = []
+        self.asked: list[tuple[int, int, bool]] = []
         self.failed: list[str] = []
         self.stop = threading.Event()
 
@@ -81,7 +81,8 @@ class _Asker:
                     "/v1/search", json={"query": "heron code"}, headers=headers
                 )
                 if reply.status_code == 200:
-                    self.asked.append((began, SECRET_WORD in reply.text))
+                    ended = time.monotonic_ns()
+                    self.asked.append((began, ended, SECRET_WORD in reply.text))
                 else:
                     self.failed.append(f"{reply.status_code} {reply.text}")
 
