@@ -60,7 +60,7 @@ class AuditLog:
     A note is written within a second, or when a hundred wait, or by who finds the queue full:
     none is dropped. A process that is killed loses the notes that waited, never a change.
 
-    Args: key: of the seals (`acl.chain.chain_key`). at_once: write each note as it comes.
+    Args: key: of the seals (`acl.chain.chain_key`).
     """
 
     def __init__(
@@ -68,13 +68,10 @@ class AuditLog:
         database: Database,
         key: bytes,
         now_s: Callable[[], float] = time.time,
-        *,
-        at_once: bool = False,
     ) -> None:
         self._database = database
         self._key = key
         self._now_s = now_s
-        self._at_once = at_once
         self._waiting: list[_Noted] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -115,13 +112,18 @@ class AuditLog:
         with self._lock:
             self._waiting.append(noted)
             n_waiting = len(self._waiting)
-        if self._at_once or n_waiting >= _MOST:
+        if n_waiting >= _MOST:
             self.flush()
         elif n_waiting >= _BATCH:
             self._wake.set()
 
     def flush(self) -> None:
-        """Write and seal what waits now."""
+        """Write and seal what waits now.
+
+        What can't be written waits on; one tenant's failure holds up no other's notes.
+        Raises: the last failure, once all tenants had their turn.
+        """
+        failed: Exception | None = None
         with self._writing:
             with self._lock:
                 taken, self._waiting = self._waiting, []
@@ -131,10 +133,12 @@ class AuditLog:
             for tenant, notes in by_tenant.items():
                 try:
                     self._write(tenant, notes)
-                except BaseException:
+                except Exception as failure:
+                    failed = failure
                     with self._lock:
                         self._waiting[:0] = notes
-                    raise
+        if failed is not None:
+            raise failed
 
     def seal_all(self) -> None:
         """Seal what is written and not sealed, of every tenant, whoever wrote it."""

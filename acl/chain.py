@@ -108,11 +108,13 @@ def check(session: Session, key: bytes, held: Anchor | None = None) -> Checked:
     ).one()
     n_seals, n_records, digest, number = 0, 0, _START, 0
     fault, anchored = "", held is None
+    # The seal at which the chain begins since records were removed, until that is told.
+    untold: int | None = None
     for made in session.scalars(select(AuditSealRow).order_by(AuditSealRow.number)):
         rows = list(_sealed(session, made.number))
         if not n_seals and made.pruned:
-            fault = "" if _prune_is_told(session, made.number) else "records were removed unsaid"
-            fault = fault or ("pruned records are still there" if rows else "")
+            untold = made.number
+            fault = "pruned records are still there" if rows else ""
         elif made.number != number + 1:
             fault = f"seal {number + 1} is missing"
         elif made.pruned or len(rows) != made.n_records:
@@ -125,19 +127,24 @@ def check(session: Session, key: bytes, held: Anchor | None = None) -> Checked:
             break
         number, digest = made.number, made.digest
         n_seals, n_records = n_seals + 1, n_records + len(rows)
+        if any((row.event, row.resource) == (PRUNED, f"seal:{untold}") for row in rows):
+            untold = None
         anchored = anchored or (held is not None and (held.number, held.digest) == (number, digest))
     beyond = session.scalars(select(AuditRow.id).where(AuditRow.seal > number).limit(1)).first()
     if not fault and beyond is not None:
         fault = f"records name seal {number + 1} or a later one, which is not there"
+    if not fault and untold is not None:
+        fault = f"records up to seal {untold} were removed, and no sealed record says so"
     if not fault and not anchored and held is not None and held.number >= _first(session):
         fault = f"the chain does not hold the anchor at seal {held.number}: its end was cut off"
     return Checked(n_seals, n_records, n_unsealed, fault)
 
 
-def prune(writing: Writing, before_s: float) -> int:
+def prune(writing: Writing, key: bytes, before_s: float, now_s: float) -> int:
     """Remove records that were sealed before a moment; what is left can still be checked.
 
-    That it was done is a record itself. Gives how many records went.
+    That it was done is a record itself, sealed at once: a record that anybody could write
+    would let anybody remove. Gives how many records went.
     """
     session = writing.session
     last = session.scalars(
@@ -155,7 +162,7 @@ def prune(writing: Writing, before_s: float) -> int:
     last.pruned = True
     session.add(
         AuditRow(
-            at_s=before_s,
+            at_s=now_s,
             principal_id=0,
             event=PRUNED,
             resource=f"seal:{last.number}",
@@ -163,6 +170,8 @@ def prune(writing: Writing, before_s: float) -> int:
             reason=f"{n_gone} records",
         )
     )
+    while seal(writing, key, now_s) is not None:
+        pass
     return n_gone
 
 
@@ -178,13 +187,6 @@ def _first(session: Session) -> int:
 def _sealed(session: Session, number: int) -> Iterable[AuditRow]:
     wanted = select(AuditRow).where(AuditRow.seal == number).order_by(AuditRow.id)
     return session.scalars(wanted.execution_options(populate_existing=True))
-
-
-def _prune_is_told(session: Session, number: int) -> bool:
-    wanted = select(AuditRow.id).where(
-        AuditRow.event == PRUNED, AuditRow.resource == f"seal:{number}"
-    )
-    return session.scalars(wanted.limit(1)).first() is not None
 
 
 def _digest(key: bytes, before: str, number: int, rows: Sequence[AuditRow]) -> str:

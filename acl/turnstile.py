@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from acl.errors import StorageBusy
+from acl.errors import StorageBusy, StorageFull
 
 _LOOK_S = 0.001
 
@@ -26,7 +26,8 @@ def turn(database: Path, timeout_s: float) -> Iterator[None]:
     Two locks make it fair: who waits for the room holds the door, and who has just left the
     room must come through the door again. A process that dies lets go of both.
 
-    Raises: StorageBusy if the turn does not come in time.
+    Raises: StorageBusy if the turn does not come in time; StorageFull if the locks can't be
+    made beside the database.
     """
     end = time.monotonic() + timeout_s
     with ExitStack() as room, ExitStack() as door:
@@ -38,7 +39,10 @@ def turn(database: Path, timeout_s: float) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, end: float) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as failure:
+        raise StorageFull(f"the database can't be written ({failure.strerror})") from failure
     try:
         while True:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -98,8 +99,10 @@ def anchored(tenant: Tenant) -> None:
 @_audit.command("prune")
 def pruned(tenant: Tenant, before: Moment) -> None:
     """Remove records that were sealed before a day (UTC). That it was done stays in the log."""
-    database = open_database(load_settings())
+    settings = load_settings()
+    database = open_database(settings)
+    before_s, key = before.replace(tzinfo=UTC).timestamp(), chain_key(settings.secret_bytes())
     with database.writing(find_tenant(database, tenant)) as writing:
-        n_gone = prune(writing, before.replace(tzinfo=UTC).timestamp())
+        n_gone = prune(writing, key, before_s, time.time())
     database.close()
     Console().print(f"{n_gone} records removed")

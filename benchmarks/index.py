@@ -6,23 +6,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import faiss
 import numpy as np
-from platformdirs import user_cache_path
 from rich.progress import track
 
 from benchmarks import company
+from benchmarks.judged import DEPTH, Tally, truth_of
 from benchmarks.peers.engines import EXACT, PEERS
+from benchmarks.products import LeftOut, Reader, ask_product
 from benchmarks.report import Report, Row, must_be, percentile
 from retrieval.settings import RetrievalSettings
 from retrieval.snapshot import IndexVersion, SnapshotFolder
@@ -30,7 +27,7 @@ from retrieval.tenant_index import TenantIndex
 from retrieval.types import Changes, Ids, Rows, Vectors
 from retrieval.words import Lexicon
 
-DEPTH, N_READERS, N_QUESTIONS = 10, 5, 20
+N_READERS, N_QUESTIONS = 5, 20
 SHARES = {"0.01 %": 0.0001, "0.1 %": 0.001, "1 %": 0.01, "5 %": 0.05, "whole tenant": 1.0}
 OURS, ALONE = "ours", "ours, alone"
 ARRAY, BITMAP = "FAISS Flat + IDSelectorArray", "FAISS Flat + IDSelectorBitmap"
@@ -38,46 +35,8 @@ POST = "post-filter x10 over FAISS Flat"
 # What the project asks of itself at a million rows, against the first of FAISS's ways.
 BARS = {"0.01 %": 1.3, "0.1 %": 1.3, "1 %": 0.6, "5 %": 0.6, "whole tenant": 0.7}
 PEER_BAR, BANDWIDTH_BAR, RAM_BAR = 1 / 3, 0.7, 900
-_PEER_LIMIT_S = 900
-_TIE = 1e-6  # scores nearer than that are equal to float32
 
 Way = Callable[[Vectors], Ids]
-
-
-@dataclass(slots=True)
-class Tally:
-    """What one way did over the questions of a share."""
-
-    times_ms: list[float] = field(default_factory=list)
-    n_right: int = 0
-    n_wanted: int = 0
-    n_short: int = 0
-    n_foreign: int = 0
-
-    def count(self, rows: Ids, spent_ms: float, truth: Truth) -> None:
-        """Count one answer. A row that ties with the last right one is right."""
-        wanted = min(DEPTH, len(truth.permitted))
-        rows = rows[rows >= 0]
-        inside = truth.permitted[
-            np.minimum(truth.permitted.searchsorted(rows), len(truth.permitted) - 1)
-        ]
-        own = np.unique(rows[inside == rows])
-        scores = truth.vectors[own].astype(np.float64) @ truth.question.astype(np.float64)
-        self.times_ms.append(spent_ms)
-        self.n_wanted += wanted
-        self.n_right += min(wanted, int(np.sum(scores >= truth.last - _TIE)))
-        self.n_short += len(own) < wanted
-        self.n_foreign += int(np.sum(inside != rows))
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What is right for one question: the float64 score of the last right row."""
-
-    vectors: Vectors
-    permitted: Ids
-    question: Vectors
-    last: float
 
 
 def run() -> None:
@@ -113,7 +72,7 @@ def _at(size: int, peers: list[str], left_out: list[str]) -> list[Row]:
             Row(f"{name}: codes, ids and lists a passage", coded, "B", "bar", coded / RAM_BAR,
                 f"<= {RAM_BAR}", coded <= RAM_BAR),
         ]  # fmt: skip
-        asked: dict[str, list[tuple[Ids, Ids, Vectors]]] = {}
+        asked: dict[str, list[Reader]] = {}
         tallies: dict[str, dict[str, Tally]] = {}
         for share in track(SHARES, description=name):
             asked[share] = _questions(corpus, chance, SHARES[share])
@@ -121,7 +80,13 @@ def _at(size: int, peers: list[str], left_out: list[str]) -> list[Row]:
         for share in SHARES:
             tallies[share][ALONE] = _alone(corpus, index, asked[share])
         for peer in peers:
-            _peer(peer, corpus, asked, tallies, left_out)
+            try:
+                answers = ask_product(peer, corpus.vectors, corpus.classes, asked)
+            except LeftOut as why:
+                left_out.append(str(why))
+                continue
+            for share in SHARES:
+                tallies[share][peer] = _judged(corpus, asked[share], answers[share])
         for share in SHARES:
             rows += _rows(name, share, tallies[share], size)
         rows.append(_bandwidth(name, corpus, tallies["whole tenant"][ALONE]))
@@ -143,15 +108,13 @@ def _ours(corpus: company.Corpus, space: Path) -> tuple[TenantIndex, float]:
     return folder.save("bench", "bench", index), time.perf_counter() - began
 
 
-def _questions(
-    corpus: company.Corpus, chance: np.random.Generator, share: float
-) -> list[tuple[Ids, Ids, Vectors]]:
+def _questions(corpus: company.Corpus, chance: np.random.Generator, share: float) -> list[Reader]:
     drawn = []
     for _ in range(N_READERS):
         allowed = corpus.reader(chance, share)
         permitted = np.flatnonzero(np.isin(corpus.classes, allowed)).astype(np.int64)
         vectors = np.stack([corpus.question(chance, permitted) for _ in range(N_QUESTIONS)])
-        drawn.append((allowed, permitted, vectors))
+        drawn.append(Reader(allowed, permitted, vectors))
     return drawn
 
 
@@ -159,14 +122,14 @@ def _interleaved(
     corpus: company.Corpus,
     index: TenantIndex,
     flat: faiss.IndexFlatIP,
-    asked: list[tuple[Ids, Ids, Vectors]],
+    asked: list[Reader],
 ) -> dict[str, Tally]:
     tallies = {way: Tally() for way in (OURS, ARRAY, BITMAP, POST)}
-    for allowed, permitted, vectors in asked:
-        ways = _ways(index, flat, allowed, permitted, len(corpus.classes))
+    for reader in asked:
+        ways = _ways(index, flat, reader.allowed, reader.permitted, len(corpus.classes))
         names = list(ways)
-        for number, vector in enumerate(vectors):
-            truth = _truth(corpus, permitted, vector)
+        for number, vector in enumerate(reader.vectors):
+            truth = truth_of(corpus.vectors, reader.permitted, vector)
             turn = number % len(names)
             for way in names[turn:] + names[:turn]:  # load and warm caches come to all alike
                 began = time.perf_counter()
@@ -175,20 +138,26 @@ def _interleaved(
     return tallies
 
 
-def _alone(
-    corpus: company.Corpus, index: TenantIndex, asked: list[tuple[Ids, Ids, Vectors]]
-) -> Tally:
+def _alone(corpus: company.Corpus, index: TenantIndex, asked: list[Reader]) -> Tally:
     """Ask ours one question after the other, as the products are asked in their processes."""
-    tally = Tally()
-    for allowed, permitted, vectors in asked:
-        reach = index.reach(allowed)
-        found = []
-        for vector in vectors:
+    answers: list[tuple[Ids, float]] = []
+    for reader in asked:
+        reach = index.reach(reader.allowed)
+        for vector in reader.vectors:
             began = time.perf_counter()
             rows = index.dense(vector, reach, DEPTH)[0] - 1
-            found.append((rows, (time.perf_counter() - began) * 1000))
-        for vector, (rows, spent_ms) in zip(vectors, found, strict=True):
-            tally.count(rows, spent_ms, _truth(corpus, permitted, vector))
+            answers.append((rows, (time.perf_counter() - began) * 1000))
+    return _judged(corpus, asked, answers)
+
+
+def _judged(
+    corpus: company.Corpus, asked: list[Reader], answers: Sequence[tuple[Ids, float]]
+) -> Tally:
+    tally = Tally()
+    given = iter(answers)
+    for reader in asked:
+        for vector in reader.vectors:
+            tally.count(*next(given), truth_of(corpus.vectors, reader.permitted, vector))
     return tally
 
 
@@ -215,76 +184,6 @@ def _ways(
         BITMAP: lambda vector: flat.search(vector[None], DEPTH, params=bits)[1][0],
         POST: post_filtered,
     }
-
-
-def _truth(corpus: company.Corpus, permitted: Ids, question: Vectors) -> Truth:
-    """Brute force of its own: float32 by BLAS to find who is near, float64 to decide."""
-    mine = corpus.vectors[permitted[0] : permitted[-1] + 1] @ question
-    coarse = mine[permitted - permitted[0]]
-    near = permitted[np.argsort(-coarse, kind="stable")[: 10 * DEPTH]]
-    scores = np.sort(corpus.vectors[near].astype(np.float64) @ question.astype(np.float64))[::-1]
-    return Truth(corpus.vectors, permitted, question, float(scores[min(DEPTH, len(permitted)) - 1]))
-
-
-def _peer(
-    name: str,
-    corpus: company.Corpus,
-    asked: Mapping[str, list[tuple[Ids, Ids, Vectors]]],
-    tallies: dict[str, dict[str, Tally]],
-    left_out: list[str],
-) -> None:
-    """Ask one product in a process of its own, in its own environment."""
-    with tempfile.TemporaryDirectory(prefix="ostiary-peers-") as space:
-        folder = Path(space)
-        np.save(folder / "vectors.npy", corpus.vectors)
-        np.save(folder / "classes.npy", corpus.classes)
-        held: dict[str, np.ndarray] = {}
-        for share, readers in asked.items():
-            held[f"{share}/n"] = np.array(len(readers))
-            for number, (allowed, _, vectors) in enumerate(readers):
-                held[f"{share}/{number}/classes"] = allowed
-                held[f"{share}/{number}/vectors"] = vectors
-        np.savez(folder / "questions.npz", **held)  # type: ignore[arg-type]
-        try:
-            command = [str(_peers_python()), "-W", "ignore", "-m", "benchmarks.peers", name, space]
-            subprocess.run(  # noqa: S603 - a program of ours in an environment of ours
-                command, check=True, capture_output=True, timeout=_PEER_LIMIT_S
-            )
-            found = json.loads((folder / f"{name}.json").read_text())
-        except (subprocess.SubprocessError, OSError) as failure:
-            left_out.append(f"{name}: {_reason(failure)}")
-            return
-    for share, readers in asked.items():
-        tally = tallies[share].setdefault(name, Tally())
-        answers = iter(zip(found["buckets"][share]["answers"],
-                           found["buckets"][share]["times_ms"], strict=True))  # fmt: skip
-        for _, permitted, vectors in readers:
-            for vector in vectors:
-                rows, spent_ms = next(answers)
-                truth = _truth(corpus, permitted, vector)
-                tally.count(np.array(rows, dtype=np.int64), spent_ms, truth)
-
-
-def _reason(failure: Exception) -> str:
-    if isinstance(failure, subprocess.CalledProcessError):
-        lines = failure.stderr.decode(errors="replace").strip().splitlines()
-        return f"failed: {lines[-1] if lines else failure.returncode}"
-    if isinstance(failure, subprocess.TimeoutExpired):
-        return f"took longer than {failure.timeout} s to load and answer"
-    return str(failure)
-
-
-def _peers_python() -> Path:
-    """Make the peers' environment, once; gives its interpreter."""
-    wanted = Path(__file__).with_name("requirements-peers.txt")
-    home = user_cache_path("ostiary") / "peers"
-    python, mark = home / "bin" / "python", home / "made-from"
-    if not mark.exists() or mark.read_text() != wanted.read_text():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)  # noqa: S603
-        pip = [str(python), "-m", "pip", "install", "--quiet", "-r", str(wanted)]
-        subprocess.run(pip, check=True, capture_output=True)  # noqa: S603
-        mark.write_text(wanted.read_text())
-    return python
 
 
 def _rows(name: str, share: str, tallies: Mapping[str, Tally], size: int) -> list[Row]:

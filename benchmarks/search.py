@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import faiss
 import numpy as np
 from pyroaring import FrozenBitMap
 
 from acl.types import AccessScope, Counters, Principal
+from benchmarks.judged import DEPTH, Tally
 from benchmarks.report import Report, Row, must_be, percentile
 from benchmarks.synthetic import N_ROWS, WIDTH, Tenant, draw
 from retrieval.search import find
@@ -19,24 +20,13 @@ from retrieval.tenant_index import TenantIndex
 from retrieval.types import Changes, Ids, Rows, Vectors
 from retrieval.words import Lexicon
 
-DEPTH, N_READERS, N_QUESTIONS = 10, 5, 40
+N_READERS, N_QUESTIONS = 5, 40
 SELECTIVITIES = {"0.1 %": 0.001, "1 %": 0.01, "5 %": 0.05, "whole tenant": 1.0}
 DENSE, FIND = "dense leg", "find()"
 ARRAY, BITMAP = "FAISS Flat + IDSelectorArray", "FAISS Flat + IDSelectorBitmap"
 POST = "post-filter x10 over FAISS Flat"
 
 Way = Callable[[Vectors, str], Ids]
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What one way did over the questions of a selectivity."""
-
-    times_ms: list[float] = field(default_factory=list)
-    n_right: int = 0
-    n_wanted: int = 0
-    n_short: int = 0
-    n_foreign: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +58,7 @@ def run() -> None:
 
 
 def _at(name: str, share: float, chance: np.random.Generator, at: _Field) -> list[Row]:
-    tallies: dict[str, _Tally] = {way: _Tally() for way in (DENSE, FIND, ARRAY, BITMAP, POST)}
+    tallies: dict[str, Tally] = {way: Tally() for way in (DENSE, FIND, ARRAY, BITMAP, POST)}
     n_rows, n_classes, n_scope_bytes = [], [], []
     for _ in range(N_READERS):
         allowed = at.tenant.reader(chance, share)
@@ -93,7 +83,7 @@ def _ask_all(
     at: _Field,
     permitted: Ids,
     ways: dict[str, Way],
-    tallies: dict[str, _Tally],
+    tallies: dict[str, Tally],
 ) -> None:
     inside = np.zeros(N_ROWS, dtype=np.bool_)
     inside[permitted] = True
@@ -140,7 +130,7 @@ def _ways(at: _Field, allowed: Ids, permitted: Ids, scope: AccessScope) -> dict[
     }
 
 
-def _rows(name: str, way: str, tallies: dict[str, _Tally]) -> list[Row]:
+def _rows(name: str, way: str, tallies: dict[str, Tally]) -> list[Row]:
     tally = tallies[way]
     p50, p95 = (percentile(tally.times_ms, percent) for percent in (50, 95))
     peer = ARRAY if way in (DENSE, FIND) else DENSE

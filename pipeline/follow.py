@@ -70,9 +70,17 @@ class Follower:
             hints.close()
 
     def _look(self) -> None:
+        try:
+            # One query for all: a hint comes with every write of any tenant.
+            now = self._database.counters_of_all()
+        except Exception:
+            _log.exception("the counters can't be read now")
+            return
         for tenant in self._shelf.held():
             try:
-                self.open(tenant)
+                if tenant in now:
+                    at = now[tenant]
+                    self._shelf.at(tenant, at.content_sequence, at.incarnation)
             except Exception:
                 # Requests meet the same fault and answer with it; here it must not end us.
                 _log.exception("index of tenant %s can't follow the database", tenant)

@@ -40,7 +40,8 @@ class Lines:
 
     def __init__(self, first: Line, version: int, make: Callable[[int], Line]) -> None:
         self._lines = {version: first}
-        self._version = version
+        # Replaced whole: who reads it takes no lock.
+        self._in_use = version, first
         self._make = make
         self._lock = threading.Lock()
         self._coming: threading.Thread | None = None
@@ -49,19 +50,19 @@ class Lines:
     @property
     def current(self) -> Line:
         """The line in use."""
-        return self._lines[self._version]
+        return self._in_use[1]
 
     def at(self, version: int) -> Line:
         """Give the line of the live version, or the one in use until that is ready."""
-        if version == self._version:
-            return self.current
+        in_use, line = self._in_use
+        if version == in_use:
+            return line
         with self._lock:
-            if self._version == 0:
+            if 0 in self._lines:
                 # The first documents made a version of the encoder that we have.
-                self._lines = {version: self._lines[0]}
-                self._version = version
-            elif version in self._lines:
-                self._version = version
+                self._lines[version] = self._lines.pop(0)
+            if version in self._lines:
+                self._in_use = version, self._lines[version]
             elif self._coming is None and not self._closed:
                 self._coming = threading.Thread(
                     target=self._load, args=(version,), name="ostiary-version", daemon=True
@@ -93,5 +94,5 @@ class Lines:
         with self._lock:
             self._coming = None
             if made is not None:
-                self._lines = {**self._lines, version: made}
-                self._version = version
+                self._lines[version] = made
+                self._in_use = version, made

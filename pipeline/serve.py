@@ -87,7 +87,7 @@ class Pipeline:
                 if start == _FRESH_STARTS:
                     raise
             else:
-                self._note(ask, "search", ranked.ranking)
+                await self._run(self._note, ask, "search", ranked.ranking)
                 return ranked
         raise AssertionError("the last start returns or raises")
 
@@ -156,7 +156,7 @@ class Pipeline:
             yield Words(self.settings.refusal)
             yield Closing(Finish.STOP, True, 0, None, (), prepared.spent)
             return
-        self._note(ask, "answer", prepared.evidence)
+        await self._run(self._note, ask, "answer", prepared.evidence)
         if prepared.cut:
             clock.cut(Stage.GENERATE, prepared.cut)
         limits = self.settings.generation
@@ -190,7 +190,10 @@ class Pipeline:
         return "".join(text), closing
 
     def _note(self, ask: Ask, event: str, shown: Sequence[Candidate]) -> None:
-        """Write down which documents somebody was shown, or an answer rests on."""
+        """Write down which documents somebody was shown, or an answer rests on.
+
+        Blocks where the queue of notes is full.
+        """
         documents = dict.fromkeys(each.passage.document for each in shown)
         self.log.note(ask.principal, event, "", documents=tuple(documents))
 

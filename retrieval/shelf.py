@@ -145,7 +145,9 @@ class Shelf:
         busy = self._merging.get(tenant)
         if busy is not None and not busy.done():
             return
-        if self._has_work(held) or (self._place is not None and not held.saved):
+        # A part is looked at again after each change: only the placing knows which are big.
+        unplaced = any(part.dense.device is None for part in held.index.parts)
+        if self._has_work(held) or (self._place is not None and unplaced):
             self._merging[tenant] = self._merger.submit(self._merge, tenant)
 
     def _has_work(self, held: _Held) -> bool:

@@ -110,7 +110,6 @@ class TenantIndex:
         """Put the part that was merged from older ones in their place.
 
         What has died in them since they were merged is dead in the new one too.
-        Raises: ValueError if one of the old parts is no longer here.
         """
         gone: list[Ids] = [new.dead]
         stays = list(self.parts)
@@ -156,13 +155,6 @@ class TenantIndex:
             ),
             tuple(bags),
         )
-
-    def compacted(self) -> TenantIndex:
-        """Give the same passages in one part."""
-        if len(self.parts) == 1 and not len(self.parts[0].dead):
-            return self
-        parts = (merged(self.parts),) if self.parts else ()
-        return TenantIndex(self.sequence, self.width, parts)
 
     def reach(self, classes: FrozenBitMap | Ids) -> ScopeReach:
         """Find what some classes have here; that of a scope's own set is remembered.

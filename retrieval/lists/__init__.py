@@ -1,1 +1,1 @@
-"""Rows in the lists of access classes, as FAISS searches them; the only importer of faiss."""
+"""Rows in the lists of access classes, and what scores them; faiss and numkong are fenced here."""

@@ -11,15 +11,12 @@ from retrieval.errors import IndexUnsound
 from retrieval.lists.kernel import code_error, exact_scores
 from retrieval.types import Ids, Vectors
 
-LIST_NBYTES = 165
-"""What FAISS spends on an inverted list, even an empty one."""
-
 
 class CodeLists:
     """fp16 codes in FAISS inverted lists, one list per access class; immutable once made."""
 
     def __init__(self, index: faiss.IndexIVFScalarQuantizer, n_lists: int, width: int) -> None:
-        """Take a FAISS index; `build` and `opened` make one."""
+        """Take a FAISS index; `build` makes one."""
         if index.code_size != 2 * width:
             raise IndexUnsound(f"an fp16 code has {index.code_size} bytes, not {2 * width}")
         if index.nlist != max(n_lists, 1):
@@ -61,37 +58,46 @@ class CodeLists:
         return cls(index, n_lists, width)
 
     def search(self, query: Vectors, lists: Ids, depth: int) -> tuple[Ids, Vectors]:
-        """Give the best rows of these lists by their codes, best first.
+        """Give the best rows of these lists by their codes, best first; see `search_lists`."""
+        return search_lists(self._index, self._n_lists, query, lists, depth)
 
-        FAISS checks none of this: with more keys than lists it reads the keys of others, with
-        a key twice it returns rows twice, and it fills up with -1.
 
-        Raises: IndexUnsound if the lists are not unique, ascending and existing.
-        """
-        keys = np.ascontiguousarray(lists, dtype=np.int64)
-        n_keys = len(keys)
-        if keys.ndim != 1 or not 0 < n_keys <= self._n_lists:
-            raise IndexUnsound(f"{n_keys} lists asked; there are {self._n_lists}")
-        if keys[0] < 0 or keys[-1] >= self._n_lists or (keys[1:] <= keys[:-1]).any():
-            raise IndexUnsound(f"lists asked are not unique and ascending below {self._n_lists}")
-        # Each array keeps a name until the call is over: swig_ptr does not hold it.
-        coarse = np.zeros(n_keys, dtype=np.float32)
-        scores = np.empty(depth, dtype=np.float32)
-        rows = np.empty(depth, dtype=np.int64)
-        faiss.omp_set_num_threads(1)
-        self._index.search_preassigned_c(  # type: ignore[attr-defined]  # added at run time
-            1,
-            faiss.swig_ptr(query),
-            depth,
-            faiss.swig_ptr(keys),
-            faiss.swig_ptr(coarse),
-            faiss.swig_ptr(scores),
-            faiss.swig_ptr(rows),
-            False,
-            faiss.SearchParametersIVF(nprobe=n_keys),  # type: ignore[call-arg]  # as above
-        )
-        found = rows != -1
-        return rows[found], scores[found]
+def search_lists(
+    index: faiss.Index, n_lists: int, query: Vectors, lists: Ids, depth: int
+) -> tuple[Ids, Vectors]:
+    """Give the best rows of some lists of a FAISS index by their codes, best first.
+
+    FAISS checks none of this: with more keys than lists it reads the keys of others, with a
+    key twice it returns rows twice, and it fills up with -1.
+
+    Args: index: with n_lists inverted lists, on the CPU or on a device.
+    Raises: IndexUnsound if the lists are not unique, ascending and existing.
+    """
+    keys = np.ascontiguousarray(lists, dtype=np.int64)
+    n_keys = len(keys)
+    if keys.ndim != 1 or not 0 < n_keys <= n_lists:
+        raise IndexUnsound(f"{n_keys} lists asked; there are {n_lists}")
+    if keys[0] < 0 or keys[-1] >= n_lists or (keys[1:] <= keys[:-1]).any():
+        raise IndexUnsound(f"lists asked are not unique and ascending below {n_lists}")
+    # Each array keeps a name until the call is over: swig_ptr does not hold it.
+    question = np.ascontiguousarray(query)
+    coarse = np.zeros(n_keys, dtype=np.float32)
+    scores = np.empty(depth, dtype=np.float32)
+    rows = np.empty(depth, dtype=np.int64)
+    faiss.omp_set_num_threads(1)
+    index.search_preassigned_c(  # type: ignore[attr-defined]  # added at run time
+        1,
+        faiss.swig_ptr(question),
+        depth,
+        faiss.swig_ptr(keys),
+        faiss.swig_ptr(coarse),
+        faiss.swig_ptr(scores),
+        faiss.swig_ptr(rows),
+        False,
+        faiss.SearchParametersIVF(nprobe=n_keys),  # type: ignore[call-arg]  # as above
+    )
+    found = rows != -1
+    return rows[found], scores[found]
 
 
 Search = Callable[[Vectors, Ids, int], tuple[Ids, Vectors]]

@@ -16,7 +16,7 @@ import numpy as np
 
 from retrieval.errors import IndexUnsound
 from retrieval.layout import best_first
-from retrieval.lists.codes import CodeLists, prove_lists
+from retrieval.lists.codes import CodeLists, prove_lists, search_lists
 from retrieval.types import Ids, Vectors
 
 _MOST_LISTS = 2_048  # FAISS's classic kernels take no more in one call
@@ -108,33 +108,12 @@ class DeviceLists:
         return np.concatenate([r for r, _ in found]), np.concatenate([s for _, s in found])
 
     def _one(self, query: Vectors, keys: Ids, depth: int) -> tuple[Ids, Vectors]:
-        held = np.ascontiguousarray(keys, dtype=np.int64)
-        n_keys = len(held)
-        if not 0 < n_keys <= len(self._lists) or (held[1:] <= held[:-1]).any():
-            raise IndexUnsound(f"{n_keys} lists asked of the device are not unique and ascending")
-        coarse = np.zeros(n_keys, dtype=np.float32)
-        scores = np.empty(depth, dtype=np.float32)
-        rows = np.empty(depth, dtype=np.int64)
-        question = np.ascontiguousarray(query)
-        self._on_device[0].search_preassigned_c(  # type: ignore[attr-defined]  # at run time
-            1,
-            faiss.swig_ptr(question),
-            depth,
-            faiss.swig_ptr(held),
-            faiss.swig_ptr(coarse),
-            faiss.swig_ptr(scores),
-            faiss.swig_ptr(rows),
-            False,
-            faiss.SearchParametersIVF(nprobe=n_keys),  # type: ignore[call-arg]  # at run time
-        )
-        found = rows != -1
-        return rows[found], scores[found]
+        return search_lists(self._on_device[0], len(self._lists), query, keys, depth)
 
 
 def device_self_test(device: int, hold: Hold) -> None:
-    """Prove on this build and device that search stays in the asked lists.
+    """Prove on this build and device that search stays in the asked lists, without a selector.
 
-    Also that a selector is never needed: a build that ignores one returns the same.
     Raises: IndexUnsound.
     """
     vectors = np.random.default_rng(7).standard_normal((5 * 40, 32)).astype(np.float32)

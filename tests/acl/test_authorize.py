@@ -16,33 +16,12 @@ from acl.grants import give
 from acl.groups import delete_principal
 from acl.keys import create_key
 from acl.session import Database
-from acl.tables import ApiKeyRow, CollectionRow, DocumentRow, InstanceRow, PrincipalRow
+from acl.tables import ApiKeyRow, DocumentRow, InstanceRow, PrincipalRow
 from acl.types import Action, Effect, Grant, Principal
 from tests.acl.chance import NOW_S
 from tests.acl.statements import selects
-from tests.acl.world import Built, World, build
+from tests.acl.world import Built, World, allow, build, put
 from tests.clock import Clock
-
-
-@pytest.fixture
-def built(database: Database) -> Built:
-    """A folder with two documents of one class, that ana may read and ben may not."""
-    world = World().user("ana", "ben").folder("a").document("d0", "a").document("d1", "a")
-    return build(world.allow("ana", "a"), database)
-
-
-def allow(who: int, until_s: float | None = None) -> Grant:
-    """A grant that lets somebody read."""
-    return Grant(who, Action.READ, Effect.ALLOW, until_s)
-
-
-def put(built: Built, *own: Grant) -> int:
-    """Make a document with these grants of its own; gives its row id."""
-    with built.database.writing(built.tenant) as writing:
-        collection = writing.session.get_one(CollectionRow, built.folders["a"])
-        row = place(writing, collection, Access(own))
-        writing.document_changed(row.id)
-        return row.id
 
 
 def test_a_scope_says_whose_it_is_and_when_it_was_minted(

@@ -12,33 +12,11 @@ from sqlalchemy import event
 from acl.authorize import Authority
 from acl.documents import Access, place
 from acl.grants import give
-from acl.session import Database
 from acl.tables import CollectionRow
 from acl.types import Action, Effect, Grant, Level, Principal, Resource
 from tests.acl.chance import NOW_S
 from tests.acl.statements import selects
-from tests.acl.world import EVERYONE, Built, World, build
-
-
-@pytest.fixture
-def built(database: Database) -> Built:
-    """A folder with two documents of one class, that ana may read and ben may not."""
-    world = World().user("ana", "ben").folder("a").document("d0", "a").document("d1", "a")
-    return build(world.allow("ana", "a"), database)
-
-
-def allow(who: int, until_s: float | None = None) -> Grant:
-    """A grant that lets somebody read."""
-    return Grant(who, Action.READ, Effect.ALLOW, until_s)
-
-
-def put(built: Built, *own: Grant) -> int:
-    """Make a document with these grants of its own; gives its row id."""
-    with built.database.writing(built.tenant) as writing:
-        collection = writing.session.get_one(CollectionRow, built.folders["a"])
-        row = place(writing, collection, Access(own))
-        writing.document_changed(row.id)
-        return row.id
+from tests.acl.world import EVERYONE, Built, World, allow, build, put
 
 
 def test_a_snapshot_of_the_past_gets_the_rights_of_the_past(

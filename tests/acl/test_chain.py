@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from acl.audit import AuditLog, record
 from acl.chain import Anchor, anchor, chain_key, check, prune, seal
 from acl.directory import create_tenant
-from acl.errors import AclRefused
+from acl.errors import AclRefused, UnknownResource
 from acl.session import Database
 from acl.types import Principal
 
@@ -87,6 +87,18 @@ TAMPERINGS: dict[str, str] = {
         "DELETE FROM audit WHERE seal <= 2; DELETE FROM audit_seal WHERE number < 2;"
         "UPDATE audit_seal SET pruned = 1 WHERE number = 2"
     ),
+    "the beginning is called pruned, and a record that nobody sealed says so": (
+        "DELETE FROM audit WHERE seal <= 2; DELETE FROM audit_seal WHERE number < 2;"
+        "UPDATE audit_seal SET pruned = 1 WHERE number = 2;"
+        "INSERT INTO audit (tenant, at_s, principal_id, event, resource, outcome, reason, "
+        "documents) SELECT tenant, 1, 0, 'audit.prune', 'seal:2', 'done', '', '[]' FROM audit "
+        "WHERE id = 9"
+    ),
+    "all is called pruned, and a record that nobody sealed says so": (
+        "DELETE FROM audit WHERE id < 12; DELETE FROM audit_seal WHERE number < 4;"
+        "UPDATE audit_seal SET pruned = 1;"
+        "UPDATE audit SET event = 'audit.prune', resource = 'seal:4', seal = NULL"
+    ),
     "the middle is called pruned": (
         "DELETE FROM audit WHERE seal = 2; UPDATE audit_seal SET pruned = 1 WHERE number = 2"
     ),
@@ -136,11 +148,13 @@ def test_a_pruned_log_can_be_checked_from_where_it_begins(database: Database, te
     fill(database, tenant)
     old = now_at(database, tenant)
     with database.writing(tenant) as writing:
-        assert prune(writing, 2.5) == 3 * PER_SEAL
-        seal(writing, KEY, 9.0)
+        assert prune(writing, KEY, 2.5, 9.0) == 3 * PER_SEAL
     assert fault(database, tenant, old) == ""
     with database.writing(tenant) as writing:
-        assert prune(writing, -1.0) == 0
+        assert prune(writing, KEY, -1.0, 9.0) == 0
+    with database.writing(tenant) as writing:
+        assert prune(writing, KEY, 99.0, 10.0) == PER_SEAL + 1, "all, the record of before too"
+    assert fault(database, tenant, old) == ""
     tamper(database, "DELETE FROM audit WHERE event = 'audit.prune'")
     assert fault(database, tenant) != ""
 
@@ -153,8 +167,8 @@ def test_what_is_no_anchor_is_refused(line: str) -> None:
     assert Anchor.of(str(good)) == good
 
 
-def log_of(database: Database, **more: bool) -> AuditLog:
-    return AuditLog(database, KEY, lambda: 5.0, **more)
+def log_of(database: Database) -> AuditLog:
+    return AuditLog(database, KEY, lambda: 5.0)
 
 
 def test_notes_wait_for_their_batch_and_are_sealed_with_it(database: Database, tenant: str) -> None:
@@ -193,7 +207,7 @@ def test_a_full_queue_is_written_by_who_fills_it_and_none_is_dropped(
 
 
 def test_two_processes_extend_one_chain(database: Database, tenant: str) -> None:
-    logs = [log_of(database, at_once=True), log_of(Database(str(database.engine.url)))]
+    logs = [log_of(database), log_of(Database(str(database.engine.url)))]
     ana = Principal(tenant, 7, "user:ana")
 
     def work(log: AuditLog) -> Callable[[], None]:
@@ -237,3 +251,16 @@ def test_a_note_that_can_not_be_written_waits(database: Database, tenant: str) -
     log.flush()
     with database.reading(tenant) as session:
         assert check(session, KEY).n_records == 1
+
+
+def test_one_tenants_failure_loses_no_other_tenants_notes(database: Database, tenant: str) -> None:
+    """What waited for tenants after the one that failed was once dropped."""
+    log, gone = log_of(database), Principal("tn_gone", 7, "user:ana")
+    others = [create_tenant(database, f"other{number}") for number in range(3)]
+    for each in (gone, *(Principal(other, 7, "user:bo") for other in others)):
+        log.note(each, "search", "")
+    with pytest.raises(UnknownResource):
+        log.flush()
+    for other in others:
+        with database.reading(other) as session:
+            assert check(session, KEY).n_records == 1

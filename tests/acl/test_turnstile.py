@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acl.errors import StorageBusy
+from acl.errors import StorageBusy, StorageFull
 from acl.session import Database
 from acl.turnstile import turn
 
@@ -68,4 +68,9 @@ def test_a_turn_ends_with_an_error_too(database: Database, tenant: str) -> None:
     with pytest.raises(ZeroDivisionError), database.writing(tenant):
         raise ZeroDivisionError
     with database.writing(tenant):
+        pass
+
+
+def test_locks_that_can_not_be_made_are_a_disk_that_can_not_be_written(tmp_path: Path) -> None:
+    with pytest.raises(StorageFull, match="No such file"), turn(tmp_path / "gone" / "db", 1):
         pass

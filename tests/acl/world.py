@@ -151,3 +151,17 @@ def build(world: World, database: Database, name: str = "acme") -> Built:
         for document in world.documents:
             built.make_document(writing, world, document)
     return built
+
+
+def allow(who: int, until_s: float | None = None) -> Grant:
+    """A grant that lets somebody read."""
+    return Grant(who, Action.READ, Effect.ALLOW, until_s)
+
+
+def put(built: Built, *own: Grant) -> int:
+    """Make a document with these grants of its own; gives its row id."""
+    with built.database.writing(built.tenant) as writing:
+        collection = writing.session.get_one(CollectionRow, built.folders["a"])
+        row = place(writing, collection, Access(own))
+        writing.document_changed(row.id)
+        return row.id

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import company
-from benchmarks.index import Tally, Truth
+from benchmarks.judged import Tally, Truth
 from tests.make import make_ids, make_units
 
 

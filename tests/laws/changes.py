@@ -22,6 +22,8 @@ from tests.api.houses import Home, open_home
 
 # A word that no id and no score can hold by chance, as digits would.
 SECRET_WORD = "quibblewick"
+SECRET = f"code is {SECRET_WORD}"
+QUESTION = "heron code"
 SECRET_TEXT = f"The heron code is {SECRET_WORD} and nobody else may know it."
 OTHER_TEXT = "Herons stand by the weir, and everybody knows it."
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,26 +13,11 @@ import pytest
 from acl.session import Writing
 from generation.scripted import ScriptedEngine
 from tests.api.houses import Home, served
-from tests.laws.changes import CONTENT, PERSON, SECRET_TEXT, elsewhere, told_house
-
-QUESTION = "heron code"
-# A word: digits alone also turn up in scores and in random ids.
-SECRET = "code is quibblewick"
+from tests.laws.changes import CONTENT, PERSON, QUESTION, SECRET, SECRET_TEXT, elsewhere
 
 
 def _prompted(engine: ScriptedEngine) -> str:
     return " ".join(each.text for prompt in engine.prompts for each in prompt.evidence)
-
-
-@pytest.fixture(name="engine")
-def _engine() -> ScriptedEngine:
-    return ScriptedEngine(["The code ", "is here [1]."])
-
-
-@pytest.fixture(name="home")
-def _home(tmp_path: Path, engine: ScriptedEngine) -> Iterator[Home]:
-    with told_house(tmp_path, engine) as opened:
-        yield opened
 
 
 def _uses(home: Home, who: str) -> list[str]:

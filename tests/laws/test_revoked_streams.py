@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,11 +21,8 @@ from pipeline.errors import EvidenceRevoked
 from pipeline.serve import Pipeline
 from pipeline.types import Ask, Deadline
 from tests.api.houses import Home
-from tests.laws.changes import CONTENT, PERSON, elsewhere, told_house
+from tests.laws.changes import CONTENT, PERSON, QUESTION, SECRET, elsewhere, told_house
 
-QUESTION = "heron code"
-# A word: digits alone also turn up in scores and in random ids.
-SECRET = "code is quibblewick"
 # What may be flushed after a revocation was acknowledged: what the check before it allowed.
 LAW_S = 0.1
 # Threads of a busy machine wake up late; the law's bound is for what was checked.
@@ -34,17 +31,6 @@ SLACK_S = 0.1
 
 def _prompted(engine: ScriptedEngine) -> str:
     return " ".join(each.text for prompt in engine.prompts for each in prompt.evidence)
-
-
-@pytest.fixture(name="engine")
-def _engine() -> ScriptedEngine:
-    return ScriptedEngine(["The code ", "is here [1]."])
-
-
-@pytest.fixture(name="home")
-def _home(tmp_path: Path, engine: ScriptedEngine) -> Iterator[Home]:
-    with told_house(tmp_path, engine) as opened:
-        yield opened
 
 
 class Paced:

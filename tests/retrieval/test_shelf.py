@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from retrieval.errors import IndexMismatch, IndexNotReady
+from retrieval.index import DensePart
 from retrieval.shelf import Shelf
 from retrieval.snapshot import IndexVersion, SnapshotFolder
-from retrieval.types import Changes
+from retrieval.types import Changes, Ids, Vectors
 from retrieval.words import Lexicon
 from tests.make import make_changes, make_ids, make_rows, make_units
 
@@ -149,30 +151,6 @@ def test_tenants_are_held_and_dropped_apart() -> None:
     assert list(shelf.held()) == ["t2"]
 
 
-def test_searches_during_changes_each_see_one_state() -> None:
-    """Searching a list while rows are added to it once ended the process."""
-    source = Ledger(1)
-    shelf = shelf_over(source)
-    stop = threading.Event()
-
-    def search() -> int:
-        n_searches = 0
-        while not stop.is_set():
-            index = shelf.at("t1", 1, "first")
-            ids, _ = index.dense(make_units(1)[0], make_ids([1]), 1000)
-            assert np.array_equal(np.sort(ids), np.arange(1, index.sequence + 1))
-            n_searches += 1
-        return n_searches
-
-    with ThreadPoolExecutor(4) as pool:
-        searches = [pool.submit(search) for _ in range(4)]
-        for sequence in range(2, 60):
-            source.sequence = sequence
-            shelf.at("t1", sequence, "first")
-        stop.set()
-        assert all(done.result(10) > 0 for done in searches)
-
-
 def test_a_restart_opens_the_snapshot_and_reads_only_what_came_since(
     folder: SnapshotFolder,
 ) -> None:
@@ -235,12 +213,15 @@ def test_two_processes_share_one_merger(folder: SnapshotFolder, tmp_path: Path) 
         shelf.close()
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
-def test_searches_during_merges_and_saves_each_see_one_state(
-    folder: SnapshotFolder, on_disk: bool
-) -> None:
+@pytest.mark.parametrize("how", ["in few parts", "merged", "merged and saved"])
+def test_searches_during_changes_each_see_one_state(folder: SnapshotFolder, how: str) -> None:
+    """Searching a list while rows are added to it once ended the process."""
     source = Ledger(1)
-    shelf = small_shelf(source, folder if on_disk else None)
+    shelf = (
+        shelf_over(source)
+        if how == "in few parts"
+        else small_shelf(source, folder if how == "merged and saved" else None)
+    )
     stop = threading.Event()
 
     def search() -> int:
@@ -264,3 +245,32 @@ def test_searches_during_merges_and_saves_each_see_one_state(
         assert all(done.result(10) > 0 for done in searches)
     assert len(shelf.at("t1", 119, "first").parts) <= 8
     shelf.close()
+
+
+def test_big_parts_are_put_on_a_device_when_built_opened_or_changed(
+    folder: SnapshotFolder,
+) -> None:
+    """A restart that found its snapshot up to date once left the device empty."""
+
+    class Device:
+        def search(self, query: Vectors, lists: Ids, depth: int) -> tuple[Ids, Vectors]:
+            raise AssertionError("so few rows are not searched on a device")
+
+        def takes(self, lists: Ids, depth: int) -> bool:
+            return False
+
+    def place(part: DensePart) -> DensePart:
+        big = part.device is None and part.layout.n_rows >= 20
+        return replace(part, device=Device()) if big else part
+
+    source = Ledger(30)
+    for n_rows in (30, 30, 33):
+        source.sequence = n_rows
+        shelf = Shelf(source, LEXICON, width=16, merge_rows=4, folder=folder, place=place)
+        shelf.at("t1", n_rows, "first")
+        shelf.settle()
+        parts = shelf.at("t1", n_rows, "first").parts
+        assert [part.dense.device is not None for part in parts if part.layout.n_rows >= 20] == [
+            True
+        ]
+        shelf.close()

@@ -92,7 +92,6 @@ def test_dead_rows_are_given_back_by_a_merge() -> None:
     assert ids_in(index, [1]) == ids_in(after, [1]) == ids[50:]
     assert after.nbytes < 0.7 * index.nbytes
     assert after.due(49) == ()
-    assert ids_in(index.compacted(), [1]) == ids[50:]
 
 
 def test_what_changes_while_parts_are_merged_is_not_lost() -> None:
