@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import index, lexical, rights, search, serve
+from benchmarks import index, lexical, revocation, rights, search, serve
 
 _ALL = {
     "search": search.run,
     "index": index.run,
     "lexical": lexical.run,
     "rights": rights.run,
+    "revocation": revocation.run,
     "serve": serve.run,
 }
 
