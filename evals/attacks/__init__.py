@@ -1,0 +1,1 @@
+"""Attacks on a server of our own, each beside a control that shows it would be seen."""
