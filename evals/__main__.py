@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,9 @@ from acl.directory import find_principal, find_tenant
 from acl.keys import create_key
 from acl.session import Database
 from acl.tables import DocumentRow
+from evals.attacks.suite import ATTACKS, Fought, fight, stands
 from evals.checks import bound, load_rights, run_checks
+from evals.report import private_text
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
 from retrieval.tables import ContentRow, PassageRow
@@ -68,6 +71,29 @@ def checks(
     console.print(table)
     console.print(f"{first} of {n_allowed} allowed documents came first")
     raise typer.Exit(1 if leaks or short else 0)
+
+
+@app.command()
+def attacks(
+    only: Annotated[list[str] | None, typer.Argument(help="Numbers; all if none.")] = None,
+    times: Annotated[int, typer.Option(min=1, help="So many times the usual tries.")] = 1,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all figures here.")] = None,
+) -> None:
+    """Attack a server of our own, started over an empty folder; exit 1 if one works."""
+    try:
+        fighting = fight(only or (), times)
+        fought = []
+        table = Table(*Fought.HEADS, box=None)
+        chosen = only or ATTACKS
+        for each in track(fighting, "Attacking", len(chosen), console=Console(stderr=True)):
+            fought.append(each)
+            table.add_row(*each.line().values())
+    except KeyError as failure:
+        raise typer.BadParameter(f"{failure.args[0]}; docs/attacks.md lists them") from None
+    Console().print(table)
+    if as_json is not None:
+        private_text(as_json, json.dumps([each.as_json() for each in fought], indent=1))
+    raise typer.Exit(0 if stands(fought) else 1)
 
 
 def stored(database: Database, tenant: str) -> tuple[dict[str, str], dict[str, int]]:

@@ -58,7 +58,8 @@ class Pipeline:
         self._check(ask)
         clock = StageClock(self.settings.budgets, self.meter)
         left_s = ask.deadline.remaining_s()
-        async with self.gate.admitted(ask.deadline), asyncio.timeout(left_s):
+        gate = self.gate.admitted(ask.principal.tenant, ask.deadline)
+        async with gate, asyncio.timeout(left_s):
             with clock(Stage.ADMIT):
                 scope = await self._run(self.authority.mint, ask.principal)
             line = self.stages.lines.at(scope.counters.version)
@@ -176,6 +177,7 @@ class Pipeline:
                 if isinstance(piece, Words):
                     yield piece
                 else:
+                    self.meter.tokens(piece.usage)
                     yield _closing(piece, prepared, clock)
 
     async def _whole(self, prepared: Prepared) -> tuple[str, Closing]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from generation.types import Usage
 from pipeline.settings import BudgetSettings
 from pipeline.types import Spent, Stage
 
@@ -35,6 +36,10 @@ class Meter:
             "ostiary_candidates_dropped", "Candidates that fell at the second check",
             registry=self.registry,
         )  # fmt: skip
+        self._tokens = Counter(
+            "ostiary_engine_tokens", "Tokens as the engine counts them, by kind", ["kind"],
+            registry=self.registry,
+        )  # fmt: skip
         self._index = Gauge(
             "ostiary_index_bytes", "Bytes of the index of each tenant that is open", ["tenant"],
             registry=self.registry,
@@ -53,6 +58,15 @@ class Meter:
     def dropped(self, n_candidates: int) -> None:
         """Count candidates that fell at the second check. For the operator alone (law 1)."""
         self._dropped.inc(n_candidates)
+
+    def tokens(self, usage: Usage | None) -> None:
+        """Count the tokens of an answer. What was cached is for the operator alone (law 1)."""
+        if usage is None:
+            return
+        counted = {"prompt": usage.prompt, "completion": usage.completion, "cached": usage.cached}
+        for kind, n_tokens in counted.items():
+            if n_tokens is not None:
+                self._tokens.labels(kind).inc(n_tokens)
 
     def text(self, index_nbytes: dict[str, int]) -> bytes:
         """Give the metrics in Prometheus' text format."""

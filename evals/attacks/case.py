@@ -46,7 +46,7 @@ class Outcome:
     n: trials, fixed before the first one. n_events: how often it worked; must be 0. control:
     how often the same look saw what it looks for where that is there; must be above 0.
     auc, control_auc: of a side channel, whose interval must hold 0.5 within [0.45, 0.55], and
-    of its control, which must lie above. why: of an attack that has no door here.
+    of its control, which must lie outside. why: of an attack that has no door here.
     """
 
     n: int
@@ -62,7 +62,7 @@ class Outcome:
         if self.why and not self.n:
             return Verdict.APART
         if self.auc is not None and self.control_auc is not None:
-            if self.control_auc.low <= HIGH:
+            if self.control_auc.low <= HIGH and self.control_auc.high >= LOW:
                 return Verdict.BLIND
             return Verdict.HELD if self.auc.is_chance and not self.n_events else Verdict.BROKEN
         if self.n_events:

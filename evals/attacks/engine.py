@@ -10,35 +10,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# Characters of a cache block, and what the prefill of one character takes.
+# Characters of a cache block.
 BLOCK = 64
-CHAR_S = 4e-6
 
 
 class RecordingEngine:
     """Speaks the OpenAI protocol on the loopback, as vLLM does.
 
     bodies: every chat body, in order. answer: gives the pieces of an answer to a body.
-    pause_s: between two pieces. caches: whether prefixes are kept by salt and time is spent on
-    the rest of a prompt. n_sent: pieces sent so far.
+    pause_s: between two pieces. asker: who asks from now on, as the attack knows; the engine
+    can't. foreign: of each prompt, how many more characters were held, under its salt and in
+    whole blocks, than the asker's own prompts account for.
     """
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, object]] = []
         self.answer: Callable[[dict[str, object]], list[str]] = lambda _: ["It says so [1]."]
         self.pause_s = 0.0
-        self.caches = False
-        self.n_sent = 0
+        self.asker = ""
+        self.foreign: list[int] = []
         self.url = ""
-        self._held: dict[str, list[str]] = defaultdict(list)
+        self._held: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def fresh(self) -> None:
         """Forget what was sent and how it was to be answered."""
         with self._lock:
             self.bodies.clear()
-        self.answer = lambda _: ["It says so [1]."]
-        self.pause_s, self.caches = 0.0, False
+            self.foreign.clear()
+        self.says("It says so [1].")
+        self.pause_s = 0.0
+
+    def says(self, *pieces: str) -> None:
+        """Answer with these from now on."""
+        self.answer = lambda _: list(pieces)
 
     def sent(self) -> str:
         """Give all that was sent, as one text."""
@@ -51,10 +56,11 @@ class RecordingEngine:
         with self._lock:
             self.bodies.append(body)
             held = self._held[str(body.get("cache_salt", ""))]
-            cached = max((_common(prompt, each) for each in held), default=0) // BLOCK * BLOCK
-            held.append(prompt)
-        if self.caches:
-            time.sleep((len(prompt) - cached) * CHAR_S)
+            common = [(who == self.asker, _common(prompt, each) // BLOCK) for who, each in held]
+            cached = max((n for _, n in common), default=0) * BLOCK
+            own = max((n for is_own, n in common if is_own), default=0) * BLOCK
+            held.append((self.asker, prompt))
+            self.foreign.append(cached - own)
         return cached
 
 
@@ -90,6 +96,7 @@ def _common(one: str, other: str) -> int:
 def _speaking_for(engine: RecordingEngine) -> type[BaseHTTPRequestHandler]:
     class Speaking(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, *_: object) -> None:
             """Say nothing: what matters is written down."""
@@ -113,7 +120,6 @@ def _speaking_for(engine: RecordingEngine) -> type[BaseHTTPRequestHandler]:
             try:
                 for piece in engine.answer(body):
                     self._event({"delta": {"content": piece}, "finish_reason": None})
-                    engine.n_sent += 1
                     time.sleep(engine.pause_s)
                 self._event({"delta": {"content": ""}, "finish_reason": "stop"})
                 used = {"prompt_tokens": len(prompt_of(body)) // 4, "completion_tokens": 3}

@@ -35,34 +35,11 @@ from pipeline.settings import Settings, load_settings
 _START_S = 60.0
 _STOP_S = 20.0
 _SYLLABLES = ("ba", "do", "fi", "ku", "lem", "nor", "pas", "rit", "sul", "tev", "vo", "zan")
-WORDS = [
-    "heron",
-    "weir",
-    "gate",
-    "ledger",
-    "badge",
-    "canteen",
-    "winter",
-    "boiler",
-    "lamp",
-    "river",
-    "timber",
-    "copper",
-    "harbour",
-    "signal",
-    "orchard",
-    "lantern",
-    "barrel",
-    "engine",
-    "meadow",
-    "kettle",
-    "bridge",
-    "saddle",
-    "window",
-    "ladder",
-    "pocket",
-    "marble",
-]
+WORDS = (
+    "heron", "weir", "gate", "ledger", "badge", "canteen", "winter", "boiler", "lamp", "river",
+    "timber", "copper", "harbour", "signal", "orchard", "lantern", "barrel", "engine", "meadow",
+    "kettle", "bridge", "saddle", "window", "ladder", "pocket", "marble",
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ def test_a_full_line_sheds_at_once_and_says_when_to_come_back() -> None:
         gate, leave = Gate(max_running=1, max_waiting=2), asyncio.Event()
 
         async def visit(timeout_s: float) -> str:
-            async with gate.admitted(Deadline.after(timeout_s)):
+            async with gate.admitted("acme", Deadline.after(timeout_s)):
                 await leave.wait()
             return "served"
 
