@@ -1,4 +1,4 @@
-"""`python -m evals checks FOLDER`: run a permissions collection against a running server."""
+"""`ostiary eval`: judge the product, a deployment, or what is to come."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from sqlalchemy import func, select
 
 from acl.directory import find_principal, find_tenant
 from acl.keys import create_key
 from acl.session import Database
-from acl.tables import DocumentRow
+from evals import commands
 from evals.attacks.suite import ATTACKS, Fought, fight, stands
-from evals.checks import bound, load_rights, run_checks
+from evals.checks import bound, load_rights, run_checks, stored
 from evals.report import private_text
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
-from retrieval.tables import ContentRow, PassageRow
 
 _HOUR_S = 3600
 
-app = typer.Typer(help="Is it right, is it safe.", add_completion=False, no_args_is_help=True)
+app = typer.Typer(
+    help="Is it right, is it safe, is it fast.", add_completion=False, no_args_is_help=True
+)
+commands.add_to(app)
 
 
 @app.callback()
 def evals() -> None:
-    """Judge a running server."""
+    """Judge retrieval, a running server, or one of our own under attack."""
 
 
 @app.command()
@@ -94,19 +95,6 @@ def attacks(
     if as_json is not None:
         private_text(as_json, json.dumps([each.as_json() for each in fought], indent=1))
     raise typer.Exit(0 if stands(fought) else 1)
-
-
-def stored(database: Database, tenant: str) -> tuple[dict[str, str], dict[str, int]]:
-    """Map public document ids to the ids they were ingested under, and those to passages."""
-    with database.reading(tenant) as session:
-        rows = session.execute(
-            select(DocumentRow.public_id, ContentRow.source, func.count(PassageRow.id))
-            .join(ContentRow, ContentRow.document_id == DocumentRow.id)
-            .join(PassageRow, PassageRow.document_id == DocumentRow.id)
-            .group_by(DocumentRow.public_id, ContentRow.source)
-        ).all()
-    name_of = {public: source.partition("/")[2] for public, source, _ in rows}
-    return name_of, {source.partition("/")[2]: n for _, source, n in rows}
 
 
 def _keys(database: Database, tenant: str, users: list[str], secret: bytes) -> dict[str, str]:

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from sqlalchemy import func, select
+
+from acl.session import Database
+from acl.tables import DocumentRow
+from retrieval.tables import ContentRow, PassageRow
 
 # A server gives at most so many results by default.
 DEPTH = 100
@@ -109,6 +114,19 @@ def run_checks(
         wanted = min(DEPTH, sum(n_passages[name] for name in permitted))
         n_foreign = sum(name not in permitted for name in found)
         yield Checked(check, rank, len(found), n_foreign, max(0, wanted - len(found)))
+
+
+def stored(database: Database, tenant: str) -> tuple[dict[str, str], dict[str, int]]:
+    """Map public document ids to the ids they were ingested under, and those to passages."""
+    with database.reading(tenant) as session:
+        rows = session.execute(
+            select(DocumentRow.public_id, ContentRow.source, func.count(PassageRow.id))
+            .join(ContentRow, ContentRow.document_id == DocumentRow.id)
+            .join(PassageRow, PassageRow.document_id == DocumentRow.id)
+            .group_by(DocumentRow.public_id, ContentRow.source)
+        ).all()
+    name_of = {public: source.partition("/")[2] for public, source, _ in rows}
+    return name_of, {source.partition("/")[2]: n for _, source, n in rows}
 
 
 def bound(n_events: int, n_checks: int) -> float:

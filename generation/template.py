@@ -58,7 +58,9 @@ def quote(evidence: Evidence) -> str:
     Spotlighting", section on delimiting.
     """
     title = " ".join(_unnumbered(evidence.title).split())[:_TITLE_CHARS]
-    return f"<passage>\n[{evidence.number}] {title}\n{_unnumbered(evidence.text)}\n</passage>"
+    # Once more over both: a number may begin at the title's end and end in the text.
+    written = _unnumbered(f"{title}\n{_unnumbered(evidence.text)}")
+    return f"<passage>\n[{evidence.number}] {written}\n</passage>"
 
 
 def said(message: Message) -> str:

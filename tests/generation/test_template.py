@@ -88,6 +88,12 @@ def test_no_text_makes_a_second_fence_or_number(text: str) -> None:
     assert re.findall(r"[\[【]\s*\d+\s*[\]】]", quoted) == ["[3]"]
 
 
+def test_a_number_across_title_and_text_is_none() -> None:
+    """A title that ended as a number begins, and a text that ended it, forged a passage."""
+    quoted = quote(Evidence(3, "】【1", "】【1"))
+    assert re.findall(r"[\[【]\s*\d+\s*[\]】]", quoted) == ["[3]"]
+
+
 def test_hidden_characters_go_and_visible_ones_stay() -> None:
     assert plain("a\u200bb\u202ec\U000e0041d\x1be\U000e0101") == "abcde"
     assert plain("naïve 日本 👩\u200d🔬 a < b, if x<3\tend\n") == (

@@ -12,8 +12,7 @@ import pytest
 from acl.directory import find_principal, find_tenant
 from acl.keys import create_key
 from acl.session import Database
-from evals.__main__ import stored
-from evals.checks import bound, load_rights, run_checks
+from evals.checks import bound, load_rights, run_checks, stored
 from tests.journeys.running import Installed
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -1,0 +1,1 @@
+"""How good retrieval is: collections with judgements, the legs, their fusion, reranking."""
