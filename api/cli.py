@@ -16,7 +16,7 @@ from rich.table import Table
 
 from acl.directory import find_tenant
 from acl.errors import AclError
-from api import cli_admin, cli_audit, cli_explain, cli_index
+from api import cli_admin, cli_audit, cli_explain, cli_index, cli_plan
 from generation.errors import GenerationError
 from pipeline.access import AccessSheet, Rule, read_sheet
 from pipeline.errors import PipelineError, RulesRefused, SettingsRefused
@@ -35,6 +35,7 @@ cli_admin.add_to(app)
 cli_explain.add_to(app)
 cli_audit.add_to(app)
 cli_index.add_to(app)
+cli_plan.add_to(app)
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", envvar="OSTIARY_TENANT", help="Its name.")]
 
