@@ -12,6 +12,7 @@ from typing import Protocol, TypeGuard
 
 from retrieval.errors import IndexNotReady
 from retrieval.index import DensePart
+from retrieval.room import Accounts, Room, Unbounded
 from retrieval.snapshot import SnapshotFolder
 from retrieval.tenant_index import TenantIndex, merged
 from retrieval.types import Changes
@@ -50,7 +51,9 @@ class Shelf:
 
     Args: width: columns of the encoder's vectors. merge_rows: see `TenantIndex.apply`.
         folder: where snapshots lie; None keeps all in memory, rebuilt at each start.
-        place: puts a big part on a device as well, or gives it back as it is.
+        place: puts a big part on a device as well, or gives it back as it is. room: where
+        bytes are held before they are taken. measure: says how many passages and letters a
+        tenant has, for a whole build; without it that is not held before it is read.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Shelf:
         merge_rows: int,
         folder: SnapshotFolder | None = None,
         place: Callable[[DensePart], DensePart] | None = None,
+        room: Room | None = None,
+        measure: Callable[[str], tuple[int, int]] | None = None,
     ) -> None:
         self._source = source
         self._lexicon = lexicon
@@ -69,6 +74,8 @@ class Shelf:
         self._merge_rows = merge_rows
         self._folder = folder
         self._place = place
+        self._accounts = Accounts(room or Unbounded(), width)
+        self._measure = measure or (lambda _: (0, 0))
         self._current: dict[str, _Held] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._locks_lock = threading.Lock()
@@ -82,7 +89,8 @@ class Shelf:
         now knows, is a restored backup's future: it is thrown away and built anew.
 
         Raises: IndexNotReady if the source does not reach the sequence; IndexMismatch if the
-            stored vectors are not the encoder's. The index held before then stays.
+            stored vectors are not the encoder's; what the room raises if there is none. The
+            index held before then stays, for the searches that have it.
         """
         held = self._current.get(tenant)
         if _serves(held, sequence, incarnation):
@@ -127,18 +135,36 @@ class Shelf:
         if held is not None:
             changes = self._source.changes(tenant, held.index.sequence)
             if changes.sequence >= held.index.sequence:
-                index = held.index.apply(changes, self._lexicon, self._merge_rows)
-                n_new = held.n_new + len(changes.rows.ids) + len(changes.documents)
+                rows = changes.rows
+                n_letters = sum(map(len, rows.texts))
+                with self._accounts.building(tenant, len(rows.ids), n_letters):
+                    index = held.index.apply(changes, self._lexicon, self._merge_rows)
+                    self._accounts.write(tenant, index.parts)
+                n_new = held.n_new + len(rows.ids) + len(changes.documents)
                 return replace(held, index=index, n_new=n_new)
-        everything = self._source.changes(tenant, None)
-        index = TenantIndex.empty(self._width).apply(everything, self._lexicon, self._merge_rows)
+        return self._built(tenant, incarnation)
+
+    def _built(self, tenant: str, incarnation: str) -> _Held:
+        with self._accounts.building(tenant, *self._measure(tenant)):
+            everything = self._source.changes(tenant, None)
+            empty = TenantIndex.empty(self._width)
+            index = empty.apply(everything, self._lexicon, self._merge_rows)
+            self._accounts.write(tenant, index.parts)
+        del everything
+        if index.n_rows > self._merge_rows:
+            self._accounts.tidy()
         return _Held(incarnation, index, n_new=index.n_rows)
 
     def _opened(self, tenant: str, incarnation: str) -> _Held | None:
         if self._folder is None:
             return None
-        index = self._folder.open(tenant, incarnation)
-        return None if index is None else _Held(incarnation, index, saved=index.sequence)
+        needed = self._folder.opened_nbytes(tenant, incarnation)
+        with self._accounts.opening(tenant, needed):
+            index = self._folder.open(tenant, incarnation)
+            if index is None:
+                return None
+            self._accounts.write(tenant, index.parts)
+        return _Held(incarnation, index, saved=index.sequence)
 
     def _tend(self, tenant: str, held: _Held) -> None:
         """Have the merger look at the tenant if there is something to do. Under its lock."""
@@ -157,8 +183,13 @@ class Shelf:
         return self._folder is not None and held.n_new > self._merge_rows
 
     def _merge(self, tenant: str) -> None:
+        held = self._current.get(tenant)
+        worked = held is not None and self._has_work(held)
+        del held
         self._merge_all(tenant)
         self._put_on_device(tenant)
+        if worked:
+            self._accounts.tidy()
 
     def _put_on_device(self, tenant: str) -> None:
         held = self._current.get(tenant)
@@ -196,7 +227,9 @@ class Shelf:
     def _merge_here(self, tenant: str) -> None:
         held = self._current.get(tenant)
         while held is not None and (old := held.index.due(self._merge_rows)):
-            new = merged(old)
+            with self._accounts.merging(tenant, old):
+                new = merged(old)
+                self._accounts.write(tenant, (new,))
             with self._lock(tenant):
                 now = self._current.get(tenant)
                 if now is None or now.incarnation != held.incarnation:
@@ -228,6 +261,7 @@ class Shelf:
             return
         index = held.index
         written = self._folder.save(tenant, held.incarnation, index)
+        self._accounts.write(tenant, written.parts)
         with self._lock(tenant):
             now = self._current.get(tenant)
             if now is not None and now.incarnation == held.incarnation:
