@@ -74,8 +74,10 @@ def serve(
 
     from api.app import create_app
     from pipeline.build import build_house
+    from pipeline.machine import keep_little
     from pipeline.window import window
 
+    keep_little()
     house = build_house(settings)
     at = f"http://{settings.host}:{listening.getsockname()[1]}"
     Console(stderr=True).print(f"ostiary serves at {at} (model {house.pipeline.engine.model})")
