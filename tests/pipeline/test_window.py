@@ -14,7 +14,7 @@ from pipeline.window import look, window
 @pytest.fixture(params=["h", "a-rather-long-name-of-a-folder/" * 5])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A home, also one whose path is longer than a socket's address."""
-    folder = tmp_path / request.param
+    folder = tmp_path / str(request.param)
     folder.mkdir(parents=True)
     return folder
 
