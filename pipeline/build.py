@@ -217,7 +217,8 @@ def build_house(
     lexicon = Lexicon(settings.retrieval.stem_language)
     reranker = build_reranker(settings)
     note_program(ledger)
-    lines = build_lines(settings, database, encoders, encoder, lexicon, ledger)
+    room = LedgerRoom(ledger)
+    lines = build_lines(settings, database, encoders, encoder, lexicon, ledger, room)
     log = AuditLog(database, chain_key(secret), now_s)
     log.start()
     meter = Meter()
@@ -243,7 +244,7 @@ def build_house(
         authority=authority,
         maker=maker,
         pipeline=pipeline,
-        documents=Documents(database, authority, maker, log, now_s, LedgerRoom(ledger).upload),
+        documents=Documents(database, authority, maker, log, now_s, room.upload),
         rights=Rights(database, authority, log, now_s),
         explaining=Explaining(database, authority, log, now_s),
         audit=log,

@@ -50,13 +50,13 @@ def build_lines(
     encoder: Encoder,
     lexicon: Lexicon,
     ledger: Ledger,
+    room: LedgerRoom,
 ) -> Lines:
     """Open every tenant's index of the live version, and make what opens another's.
 
     Raises: IndexMismatch if a stored vector is not the encoder's; SettingsRefused; IndexUnsound.
     """
     place = build_placing(settings, ledger)
-    room = LedgerRoom(ledger)
 
     def line(encoder: Encoder) -> Line:
         corpus = Corpus(database, encoder.name, encoder.width)
@@ -70,6 +70,7 @@ def build_lines(
             room=room,
             measure=corpus.volume,
         )
+        room.ask(shelf.cool)
         follower = Follower(database, shelf)
         for tenant in tenants(database).values():
             try:

@@ -15,7 +15,9 @@ from retrieval.shelf import Shelf
 from retrieval.sizes import building_nbytes
 from retrieval.snapshot import IndexVersion, SnapshotFolder
 from retrieval.types import Changes
+from retrieval.warmth import COLD_AFTER_S, Warmth
 from retrieval.words import Lexicon
+from tests.clock import Clock
 from tests.make import make_changes, make_ids, make_rows, make_units
 
 LEXICON = Lexicon()
@@ -201,3 +203,72 @@ def test_opening_a_snapshot_holds_what_it_reads_first(tmp_path: Path) -> None:
     small = Ledger({RAM: needed - 1})
     with pytest.raises(LedgerFull, match="opening"):
         shelf_over(Growing(300), small, snapshots(tmp_path)).at("t1", 300, "first")
+
+
+def test_without_room_the_index_that_is_coldest_goes_to_its_files_and_comes_back(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    source = Growing(300)
+    ledger = Ledger({RAM: 1 << 30})
+    room = LedgerRoom(ledger)
+    shelf = Shelf(
+        source, LEXICON, width=WIDTH, merge_rows=4, folder=snapshots(tmp_path), room=room,
+        measure=source.volume, warmth=Warmth(clock.now_s),
+    )  # fmt: skip
+    room.ask(shelf.cool)
+    for tenant in ("t1", "t2", "t3"):
+        shelf.at(tenant, 300, "first")
+        shelf.settle()
+        clock.at_s += 1
+    shelf.at("t1", 300, "first")
+    clock.at_s += COLD_AFTER_S
+    shelf.at("t3", 300, "first", asked=True)
+    hog = ledger.hold(RAM, "hog", ledger.free(RAM))
+
+    # t2 was asked for longest ago. Of what it holds there is not enough for a fourth.
+    with pytest.raises(LedgerFull):
+        shelf.at("t4", 300, "first")
+    assert set(shelf.held()) == {"t3"}
+    hog.release()
+    assert found(shelf, 300) == list(range(1, 301))
+    assert [each for each in source.asked if each is None] == [None] * 3
+    shelf.close()
+
+
+def test_one_is_enough_and_who_was_asked_for_lately_is_left_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    source = Growing(300)
+    ledger = Ledger({RAM: 1 << 30})
+    shelf = Shelf(
+        source, LEXICON, width=WIDTH, merge_rows=4, folder=snapshots(tmp_path),
+        room=LedgerRoom(ledger), measure=source.volume, warmth=Warmth(clock.now_s),
+    )  # fmt: skip
+    for tenant in ("t1", "t2"):
+        shelf.at(tenant, 300, "first")
+        shelf.settle()
+        clock.at_s += 1
+    assert not shelf.cool("t9")
+    clock.at_s += COLD_AFTER_S
+    # What only follows the database keeps nobody warm.
+    shelf.at("t2", 300, "first", asked=False)
+    searching = shelf.at("t1", 300, "first")
+
+    assert not shelf.cool("t2")
+    assert shelf.cool("t1")
+    assert set(shelf.held()) == {"t1"}
+    assert not shelf.cool("t9")
+    assert searching is shelf.at("t1", 300, "first")
+    shelf.close()
+
+
+def test_an_index_that_is_in_no_file_is_not_let_go_of() -> None:
+    clock = Clock()
+    shelf = Shelf(
+        Growing(10), LEXICON, width=WIDTH, merge_rows=100, warmth=Warmth(clock.now_s)
+    )  # fmt: skip
+    shelf.at("t1", 10, "first")
+    clock.at_s += 2 * COLD_AFTER_S
+
+    assert not shelf.cool("t2")
+    assert set(shelf.held()) == {"t1"}
