@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from pipeline.indexing import GPU_ROWS
 from retrieval.lists.device import needed_nbytes
-from retrieval.sizes import PartCounts, PartSizes, part_sizes
+from retrieval.sizes import PartCounts, PartSizes, building_nbytes, part_sizes
 
 _HEAPS_K, _HEAPS_B = 44, 0.49
 _TERM_LETTERS = 7
+_WORD_LETTERS = 6  # with the space behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,15 @@ class CorpusSize:
 
 @dataclass(frozen=True, slots=True)
 class CorpusNeeds:
-    """Bytes of all tenants' indexes. on_device: on a GPU, with the scratch of a search."""
+    """Bytes of all tenants' indexes. on_device: on a GPU, with the scratch of a search.
+
+    building: what the ledger holds while one tenant's index is built whole.
+    """
 
     sizes: PartSizes
     per_passage: float
     on_device: int
+    building: int
     formulas: tuple[str, ...]
 
 
@@ -65,4 +70,5 @@ def corpus_needs(size: CorpusSize) -> CorpusNeeds:
         f"B, {n_terms:,} terms in a tenant's vocabulary (Heaps' law)",
         f"rows {sizes.rows / rows:.0f} B: {size.width} x float32, mapped from files",
     )
-    return CorpusNeeds(sizes, sizes.in_memory / rows, on_device, formulas)
+    building = building_nbytes(n_each, size.width, n_each * size.words * _WORD_LETTERS)
+    return CorpusNeeds(sizes, sizes.in_memory / rows, on_device, building, formulas)

@@ -96,11 +96,10 @@ def _host(plan: Plan) -> tuple[Line, ...]:
         Line(name, nbytes, formula, source)
         for name, nbytes, formula in zip(names, parts, plan.corpus.formulas, strict=True)
     )
-    merging = sizes.in_memory + 2 * sizes.rows
-    doubled = Line("while the largest is rebuilt", merging // plan.wanted.corpus.n_tenants,
-                   "once more, and its rows twice in memory, for one tenant at a time",
-                   "retrieval/tenant_index.py: merged")  # fmt: skip
-    return (*lines, doubled)
+    building = Line("while one is built", plan.corpus.building,
+                    "one tenant's index read from the database and built whole, at most",
+                    "retrieval/sizes.py: building_nbytes")  # fmt: skip
+    return (*lines, building)
 
 
 def _kv_lines(plan: Plan) -> tuple[Line, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pipeline.machine import (
+    GpuMemory,
     default_budget,
     give_back,
     gpu_memory,
@@ -88,6 +91,46 @@ def test_the_budget_leaves_a_reserve() -> None:
 
 
 def test_without_a_driver_a_gpu_is_not_known() -> None:
-    found = gpu_memory(977)
+    assert gpu_memory(977) is None
 
-    assert found is None
+
+class Driver(ModuleType):
+    """As much of NVML as is asked: one GPU on which this process and another run."""
+
+    class NVMLError(Exception):
+        """What NVML raises."""
+
+    def __init__(self, told: int | None) -> None:
+        super().__init__("pynvml")
+        self.told = told
+        self.n_open = 0
+
+    def nvmlInit(self) -> None:  # noqa: N802 - its name
+        self.n_open += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802 - its name
+        self.n_open -= 1
+
+    def nvmlDeviceGetHandleByIndex(self, number: int) -> int:  # noqa: N802 - its name
+        if number:
+            raise self.NVMLError
+        return number
+
+    def nvmlDeviceGetMemoryInfo(self, device: int) -> SimpleNamespace:  # noqa: N802 - its name
+        return SimpleNamespace(total=100, used=70)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, device: int) -> list[SimpleNamespace]:  # noqa: N802 - its name
+        own = SimpleNamespace(pid=os.getpid(), usedGpuMemory=self.told)
+        return [SimpleNamespace(pid=1, usedGpuMemory=30), own]
+
+
+@pytest.mark.parametrize("told", [40, None])
+def test_of_a_gpu_the_driver_says_what_is_ours(
+    monkeypatch: pytest.MonkeyPatch, told: int | None
+) -> None:
+    driver = Driver(told)
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+
+    assert gpu_memory(0) == GpuMemory(100, 70, told)
+    assert gpu_memory(1) is None
+    assert driver.n_open == 0

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from retrieval.bags import count_terms
+from retrieval.layout import Layout
 from retrieval.part import Columns, Part
-from retrieval.sizes import PartCounts, part_sizes
+from retrieval.sizes import PartCounts, building_nbytes, merging_nbytes, part_sizes
+from retrieval.tenant_index import merged
+from retrieval.types import Rows
 from retrieval.words import Lexicon
 
 
@@ -43,3 +51,39 @@ def test_sizes_worked_out_are_those_of_a_part_that_is_built(
     assert sizes.lexical == part.lexical.nbytes
     assert sizes.rows == part.dense.vectors.nbytes
     assert sizes.in_memory + sizes.rows == part.nbytes
+
+
+def columns_of(n_rows: int, width: int, n_words: int) -> Columns:
+    chance = np.random.default_rng(n_rows)
+    vectors = chance.standard_normal((n_rows, width)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    words = np.array([f"word{number:x}" for number in range(3000)])
+    texts = tuple(" ".join(row) for row in words[chance.integers(0, 3000, (n_rows, n_words))])
+    ids = np.arange(1, n_rows + 1, dtype=np.int64)
+    rows = Rows(ids, ids * 7 % 50, ids, vectors, texts)
+    return Columns.of(rows, Lexicon("english"))
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Run something and give the most bytes that it had at once."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("n_rows", "width", "n_words"), [(3000, 128, 20), (1500, 16, 60)])
+def test_building_and_merging_stay_below_what_is_held_for_them(
+    n_rows: int, width: int, n_words: int
+) -> None:
+    built: list[Part] = []
+    building = peak_of(lambda: built.append(Part.build(columns_of(n_rows, width, n_words))))
+    other = replace(built[0], layout=Layout.of(*(3 * [built[0].layout.ids + n_rows]))[0])
+    merging = peak_of(lambda: merged([built[0], other]))
+    n_letters = n_rows * n_words * 8
+
+    assert building <= building_nbytes(n_rows, width, n_letters) <= 6 * building
+    assert merging <= merging_nbytes([built[0], other]) <= 6 * merging
