@@ -28,10 +28,15 @@ _WHY = {
     "merging": "parts being joined, estimated",
     "opening": "a snapshot being opened",
     "upload": "a document on its way into the index",
-    "weights": "mapped from the model's files",
     "loading": "room for a copy while a model loads",
     "kv": "keys and values of the embedded engine's slots",
     "scratch": "compute buffers of the embedded engine, as measured",
+}
+
+_WHY_MAPPED = {
+    "weights": "the model's files",
+    "dense": "float32 rows and codes, in snapshots",
+    "lexical": "postings and vocabulary, in snapshots",
 }
 
 
@@ -134,8 +139,9 @@ class Memory:
         measured = self._measured(device)
         # Mapped pages are in memory only as far as they are used.
         other = None if measured is None or device == MAPPED else measured - total
+        reasons = _WHY_MAPPED if device == MAPPED else _WHY
         owners = tuple(
-            Held(_named(owner, names), nbytes, _WHY.get(owner.rpartition("/")[2], ""))
+            Held(_named(owner, names), nbytes, reasons.get(owner.rpartition("/")[2], ""))
             for owner, nbytes in sorted(held.items(), key=lambda each: -each[1])
         )
         free = None if budget is None else budget - total
