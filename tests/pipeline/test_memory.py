@@ -18,6 +18,7 @@ from pipeline.ledger import MAPPED, RAM, Ledger
 from pipeline.memory import Memory
 from pipeline.room import LedgerRoom
 from pipeline.window import window
+from retrieval.embeddings import Corpus
 from tests.api.houses import Home, open_home
 
 
@@ -157,3 +158,15 @@ def test_the_command_shows_the_servers_of_this_home(
     assert "ram" in said.stdout
     assert "more passages" in said.stdout
     assert {each["device"] for each in json.loads(told.stdout)["devices"]} >= {RAM, MAPPED}
+
+
+def test_a_tenant_s_corpus_is_measured_without_that_of_others(home: Home) -> None:
+    home.document("open", "Gate", "The gate opens at nine.")
+    home.document("open", "Lamp", "A lamp.")
+    home.document("rivals", "Other", "Something else entirely.", tenant="rival")
+    corpus = Corpus(home.house.database, "any", 64)
+    n_passages, n_letters = corpus.volume(home.tenants["acme"])
+
+    assert n_passages == 2
+    assert n_letters == len("GateThe gate opens at nine.LampA lamp.")
+    assert corpus.volume(home.tenants["rival"])[0] == 1
