@@ -11,7 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import install, log_unexpected, respond
-from api.routes import chat, documents, explain, grants, groups, health, search
+from api.routes import chat, documents, explain, grants, groups, health, memory, search
 from pipeline.build import House
 
 
@@ -32,7 +32,7 @@ def create_app(house: House) -> FastAPI:
     app.state.house = house
     app.state.secret = house.settings.secret_bytes()
     app.state.operator = house.settings.operator()
-    for each in (search, chat, documents, grants, groups, explain, health):
+    for each in (search, chat, documents, grants, groups, explain, memory, health):
         app.include_router(each.router)
     install(app)
     app.add_middleware(Envelope)

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from acl.directory import find_tenant
 from acl.errors import AclError
-from api import cli_admin, cli_audit, cli_explain, cli_index
+from api import cli_admin, cli_audit, cli_explain, cli_index, cli_memory, cli_plan
 from generation.errors import GenerationError
 from pipeline.access import AccessSheet, Rule, read_sheet
 from pipeline.errors import PipelineError, RulesRefused, SettingsRefused
@@ -36,6 +36,8 @@ cli_admin.add_to(app)
 cli_explain.add_to(app)
 cli_audit.add_to(app)
 cli_index.add_to(app)
+cli_plan.add_to(app)
+cli_memory.add_to(app)
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", envvar="OSTIARY_TENANT", help="Its name.")]
 
@@ -73,14 +75,18 @@ def serve(
 
     from api.app import create_app
     from pipeline.build import build_house
+    from pipeline.machine import keep_little
+    from pipeline.window import window
 
+    keep_little()
     house = build_house(settings)
     at = f"http://{settings.host}:{listening.getsockname()[1]}"
     Console(stderr=True).print(f"ostiary serves at {at} (model {house.pipeline.engine.model})")
     config = uvicorn.Config(
         create_app(house), log_level="warning", server_header=False, timeout_graceful_shutdown=10
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    with window(settings.home, house.memory.whole_json):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 @app.command()

@@ -101,7 +101,10 @@ STATUS: dict[type[Exception], Fault] = {
     ),
     pipeline.AskRefused: Fault(400, _BAD, "invalid_value"),
     pipeline.RulesRefused: Fault(422, _BAD, "unknown_principal"),
-    pipeline.LedgerFull: Fault(503, _OURS, "out_of_memory", UNEXPECTED.text),
+    pipeline.LedgerFull: Fault(
+        503, _OURS, "out_of_memory", "there is not enough memory for this now", retry_after_s=10
+    ),
+    pipeline.PlanRefused: Fault(422, _BAD, "plan_refused"),
     pipeline.SettingsRefused: Fault(500, _OURS, "settings_refused", UNEXPECTED.text),
     TimeoutError: Fault(504, _OURS, "timeout", "the deadline passed before there was an answer"),
 }  # fmt: skip

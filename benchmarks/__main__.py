@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import index, lexical, revocation, rights, search, serve
+from benchmarks import index, lexical, memory, revocation, rights, search, serve
 
 _ALL = {
     "search": search.run,
     "index": index.run,
     "lexical": lexical.run,
+    "memory": memory.run,
     "rights": rights.run,
     "revocation": revocation.run,
     "serve": serve.run,

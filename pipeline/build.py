@@ -24,11 +24,15 @@ from pipeline.documents import Documents
 from pipeline.encoders import Encoders
 from pipeline.explaining import Explaining
 from pipeline.indexing import build_lines
-from pipeline.ledger import Ledger
+from pipeline.ledger import RAM, Ledger
+from pipeline.loading import load_engine, load_model, note_program
+from pipeline.machine import default_budget
 from pipeline.making import Maker
+from pipeline.memory import Memory
 from pipeline.migrate import open_database
 from pipeline.models import models_folder, resolve
 from pipeline.rights import Rights
+from pipeline.room import LedgerRoom
 from pipeline.serve import Pipeline
 from pipeline.settings import Settings
 from pipeline.stages import Stages
@@ -62,6 +66,7 @@ class House:
     explaining: Explaining
     audit: AuditLog
     sandbox: Sandbox
+    memory: Memory
     pool: ThreadPoolExecutor
 
     def thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
@@ -94,17 +99,30 @@ class House:
         self.database.close()
 
 
-def build_encoder(name: str, threads: int) -> Encoder:
-    """Load an encoder by what settings call it. Raises: ModelMissing."""
+def build_ledger(settings: Settings) -> Ledger:
+    """Make the ledger, with what may be held of memory and of the GPU that the settings name."""
+    gpu = {f"gpu:{settings.retrieval.gpu}": settings.retrieval.gpu_nbytes}
+    return Ledger({RAM: settings.ram_nbytes or default_budget(), **gpu})
+
+
+def build_encoder(name: str, threads: int, ledger: Ledger | None = None) -> Encoder:
+    """Load an encoder by what settings call it. Raises: ModelMissing; LedgerFull."""
     kind, _, width = name.partition(":")
     if kind == "hashed":
         return HashedEncoder(int(width or 64))
-    return SentenceEncoder(resolve(name, "encoder", models_folder()), threads=threads)
+    source = resolve(name, "encoder", models_folder())
+
+    def load() -> Encoder:
+        return SentenceEncoder(source, threads=threads)
+
+    return load() if ledger is None else load_model(ledger, "encoder", source, load)
 
 
-def build_encoders(database: Database, threads: int, given: Encoder | None = None) -> Encoders:
+def build_encoders(
+    database: Database, threads: int, given: Encoder | None = None, ledger: Ledger | None = None
+) -> Encoders:
     """Make what loads the encoders of the index versions."""
-    return Encoders(database, lambda name: build_encoder(name, threads), given)
+    return Encoders(database, lambda name: build_encoder(name, threads, ledger), given)
 
 
 def build_maker(
@@ -126,10 +144,10 @@ def build_sandbox(settings: Settings) -> Sandbox:
     return Sandbox(ParseLimits(file_nbytes=settings.max_upload_bytes))
 
 
-def build_engine(settings: Settings) -> Engine:
+def build_engine(settings: Settings, ledger: Ledger | None = None) -> Engine:
     """Start the embedded engine, or the client of the one that the settings name.
 
-    Raises: ModelMissing; EngineDown.
+    Raises: ModelMissing; EngineDown; LedgerFull.
     """
     generation = settings.generation
     if generation.base_url:
@@ -146,13 +164,20 @@ def build_engine(settings: Settings) -> Engine:
     # xllamacpp is loaded only by those who run the engine in their process.
     from generation.embedded import EmbeddedEngine
 
-    return EmbeddedEngine(
-        Path(resolve(generation.model, "generator", models_folder())),
-        context_tokens=generation.context_tokens,
-        slots=generation.slots,
-        threads=settings.threads,
-        cites=generation.cites,
-    )
+    path = Path(resolve(generation.model, "generator", models_folder()))
+
+    def start() -> Engine:
+        return EmbeddedEngine(
+            path,
+            context_tokens=generation.context_tokens,
+            slots=generation.slots,
+            threads=settings.threads,
+            cites=generation.cites,
+        )
+
+    if ledger is None:
+        return start()
+    return load_engine(ledger, path, generation.context_tokens, generation.slots, start)
 
 
 def build_reranker(settings: Settings) -> Reranker:
@@ -178,30 +203,33 @@ def build_house(
 
     Opens every tenant's index, so that a stored vector of another encoder is told now.
     Raises: IndexMismatch; IndexUnsound if FAISS fails its self-test; ModelMissing;
-    SettingsRefused; StorageFull; EngineDown.
+    SettingsRefused; StorageFull; EngineDown; LedgerFull if models or engine do not fit.
     """
     self_test()
     secret = settings.secret_bytes()
     database = database or open_database(settings)
     # One thread a question: on a busy host more wait for each other and blow the budget
     # (11-25 ms against 107-224 ms, docs/log.md).
-    encoders = build_encoders(database, 1, encoder)
+    ledger = build_ledger(settings)
+    encoders = build_encoders(database, 1, encoder, ledger)
     encoder = encoders.opening(settings.retrieval.encoder)
     authority = Authority(database, now_s)
     lexicon = Lexicon(settings.retrieval.stem_language)
-    ledger = Ledger({f"gpu:{settings.retrieval.gpu}": settings.retrieval.gpu_nbytes})
-    lines = build_lines(settings, database, encoders, encoder, lexicon, ledger)
+    reranker = build_reranker(settings)
+    note_program(ledger)
+    room = LedgerRoom(ledger)
+    lines = build_lines(settings, database, encoders, encoder, lexicon, ledger, room)
     log = AuditLog(database, chain_key(secret), now_s)
     log.start()
     meter = Meter()
     pool = ThreadPoolExecutor(settings.max_running + 8, thread_name_prefix="ostiary")
-    stages = Stages(database, authority, lines, lexicon, build_reranker(settings), meter, settings)
+    stages = Stages(database, authority, lines, lexicon, reranker, meter, settings)
     pipeline = Pipeline(
         database=database,
         authority=authority,
         stages=stages,
         assembler=Assembler(database, authority, secret, settings),
-        engine=engine or build_engine(settings),
+        engine=engine or build_engine(settings, ledger),
         gate=Gate(settings.max_running, settings.max_waiting),
         meter=meter,
         pool=pool,
@@ -216,10 +244,14 @@ def build_house(
         authority=authority,
         maker=maker,
         pipeline=pipeline,
-        documents=Documents(database, authority, maker, log, now_s),
+        documents=Documents(database, authority, maker, log, now_s, room.upload),
         rights=Rights(database, authority, log, now_s),
         explaining=Explaining(database, authority, log, now_s),
         audit=log,
         sandbox=sandbox,
+        memory=Memory(
+            database, authority, log, ledger,
+            gpu=settings.retrieval.gpu, width=encoder.width, now_s=now_s,
+        ),
         pool=pool,
-    )
+    )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from acl.audit import AuditLog, record
@@ -96,10 +97,12 @@ class Documents:
         maker: Maker,
         log: AuditLog,
         now_s: Callable[[], float] = time.time,
+        hold: Callable[[str, Made], AbstractContextManager[None]] | None = None,
     ) -> None:
         self._door = Door(database, authority, log, now_s)
         self._log = log
         self._maker = maker
+        self._hold = hold or (lambda *_: nullcontext())
 
     def list(
         self, principal: Principal, after: str | None, n_documents: int
@@ -149,7 +152,8 @@ class Documents:
         may read and write that one; one that can't be read is neither found nor told of.
         Decided before the costly part, so that it is done for nobody without rights, and
         again in the write.
-        Raises: UnknownResource; NotAllowed; RulesRefused; ParseFailed.
+        Raises: UnknownResource; NotAllowed; RulesRefused; ParseFailed; LedgerFull if the index
+            has no room for it: then nothing is stored.
         """
         made: Made | None = None
         about = "document.upload", f"collection:{upload.collection}"
@@ -160,8 +164,9 @@ class Documents:
                 current = self._is_current(visit, plan.document, upload, digest)
             if not current and made is None:
                 made = self._maker.make(upload.name, upload.content, title=upload.title)
+            room = nullcontext() if made is None else self._hold(principal.tenant, made)
             try:
-                with self._door.writing(principal, *about) as (writing, visit):
+                with room, self._door.writing(principal, *about) as (writing, visit):
                     plan = self._plan(visit, upload)
                     current = self._is_current(visit, plan.document, upload, digest)
                     if current or made is not None:

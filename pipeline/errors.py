@@ -5,6 +5,7 @@ PipelineError
 ├── LedgerFull        what is planned does not fit into the memory that is left; says both
 ├── EvidenceRevoked   what an answer rests on may no longer be read; the answer stops
 ├── AskRefused        the question itself is not acceptable: empty, too long, out of range
+├── PlanRefused       what is planned can't be worked out, or does not fit; says what would
 ├── RulesRefused      an access file or list names what does not exist, or contradicts itself
 └── SettingsRefused   a setting is missing or wrong
 """
@@ -32,6 +33,10 @@ class EvidenceRevoked(PipelineError):
 
 class AskRefused(PipelineError):
     """The question is not acceptable; says what was found and what is needed."""
+
+
+class PlanRefused(PipelineError):
+    """A plan lacks a figure or does not fit; says the numbers and what would make it fit."""
 
 
 class RulesRefused(PipelineError):

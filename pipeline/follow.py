@@ -48,7 +48,7 @@ class Follower:
         """Bring one tenant's index to where the database is. Raises: IndexMismatch."""
         with self._database.reading(tenant) as session:
             now = counters(session)
-        self._shelf.at(tenant, now.content_sequence, now.incarnation)
+        self._shelf.at(tenant, now.content_sequence, now.incarnation, asked=False)
 
     def _run(self) -> None:
         hints: Hints | None = None
@@ -80,7 +80,7 @@ class Follower:
             try:
                 if tenant in now:
                     at = now[tenant]
-                    self._shelf.at(tenant, at.content_sequence, at.incarnation)
+                    self._shelf.at(tenant, at.content_sequence, at.incarnation, asked=False)
             except Exception:
                 # Requests meet the same fault and answer with it; here it must not end us.
                 _log.exception("index of tenant %s can't follow the database", tenant)

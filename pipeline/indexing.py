@@ -17,6 +17,7 @@ from pipeline.errors import LedgerFull, SettingsRefused
 from pipeline.follow import Follower
 from pipeline.ledger import Ledger
 from pipeline.lines import Line, Lines
+from pipeline.room import LedgerRoom
 from pipeline.settings import Settings
 from retrieval.embeddings import Corpus
 from retrieval.encode import Encoder
@@ -49,6 +50,7 @@ def build_lines(
     encoder: Encoder,
     lexicon: Lexicon,
     ledger: Ledger,
+    room: LedgerRoom,
 ) -> Lines:
     """Open every tenant's index of the live version, and make what opens another's.
 
@@ -57,17 +59,25 @@ def build_lines(
     place = build_placing(settings, ledger)
 
     def line(encoder: Encoder) -> Line:
+        corpus = Corpus(database, encoder.name, encoder.width)
         shelf = Shelf(
-            Corpus(database, encoder.name, encoder.width),
+            corpus,
             lexicon,
             width=encoder.width,
             merge_rows=settings.retrieval.merge_rows,
             folder=build_snapshots(settings, encoder.name, encoder.width),
             place=place,
+            room=room,
+            measure=corpus.volume,
         )
+        room.ask(shelf.cool)
         follower = Follower(database, shelf)
         for tenant in tenants(database).values():
-            follower.open(tenant)
+            try:
+                follower.open(tenant)
+            except LedgerFull as failure:
+                # The others are served; this one's questions are answered with the same fault.
+                _log.error("the index of tenant %s is not opened: %s", tenant, failure)
         follower.start()
         return Line(encoder, shelf, follower)
 

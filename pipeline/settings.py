@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     salt_sharing: who shares cached prefixes: equal readers, the same person, or nobody.
     threads: threads for bulk encoding and for the embedded engine; a question is encoded on one.
     max_upload_bytes: the largest file that is ingested.
+    ram_nbytes: how many bytes of its own the process may hold; none: the limit of its cgroup or
+        physical memory, less a tenth.
     refusal: the fixed text given when the evidence is too thin.
     """
 
@@ -92,6 +94,7 @@ class Settings(BaseSettings):
     salt_sharing: Sharing = "scope"
     threads: int = Field(default_factory=lambda: max(1, os.cpu_count() or 1))
     max_upload_bytes: int = 50_000_000
+    ram_nbytes: int | None = Field(default=None, ge=1)
     refusal: str = "The documents you may read do not answer this question."
     retrieval: RetrievalSettings = RetrievalSettings()
     generation: GenerationSettings = GenerationSettings()

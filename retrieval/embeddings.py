@@ -42,6 +42,16 @@ class Corpus:
             columns = self._columns(session.execute(rows).all())
         return Changes(sequence, np.union1d(documents, columns.documents), columns)
 
+    def volume(self, tenant: str) -> tuple[int, int]:
+        """Count a tenant's passages, and the letters of them and of their titles."""
+        letters = func.length(PassageRow.text) + func.length(ContentRow.title)
+        wanted = select(func.count(), func.coalesce(func.sum(letters), 0)).join(
+            ContentRow, ContentRow.document_id == PassageRow.document_id
+        )
+        with self._database.reading(tenant) as session:
+            n_passages, n_letters = session.execute(wanted.select_from(PassageRow)).one()
+        return int(n_passages), int(n_letters)
+
     def _columns(self, rows: Sequence[Row[int, int, int, bytes | None, str, str]]) -> Rows:
         held = [row[3] or b"" for row in rows]
         n_unfit = sum(len(each) != 4 * self._width for each in held)

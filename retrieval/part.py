@@ -88,6 +88,24 @@ class Part:
             + vectors
         )
 
+    @property
+    def own_nbytes(self) -> dict[str, int]:
+        """How many bytes each leg and the layout hold that lie in no file, and so must stay."""
+        codes = self.dense.codes
+        dense, lexical = codes.scales.nbytes + codes.errors.nbytes, 0
+        if not self.saved:
+            dense += codes.codes.nbytes + self.dense.vectors.nbytes
+            lexical = self.lexical.nbytes
+        return {"layout": self.layout.nbytes, "dense": dense, "lexical": lexical}
+
+    @property
+    def mapped_nbytes(self) -> dict[str, int]:
+        """How many bytes each leg has in files that are mapped."""
+        if not self.saved:
+            return {"layout": 0, "dense": 0, "lexical": 0}
+        dense = self.dense.codes.codes.nbytes + self.dense.vectors.nbytes
+        return {"layout": 0, "dense": dense, "lexical": self.lexical.nbytes}
+
     def without(self, documents: Ids) -> Part:
         """Declare the rows of these documents dead. documents: int64, unique."""
         gone = self.layout.rows_of_documents(documents)

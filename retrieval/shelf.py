@@ -7,14 +7,17 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeGuard
+from dataclasses import replace
+from typing import Protocol
 
 from retrieval.errors import IndexNotReady
+from retrieval.in_use import InUse, serves
 from retrieval.index import DensePart
+from retrieval.room import Accounts, Room, Unbounded
 from retrieval.snapshot import SnapshotFolder
 from retrieval.tenant_index import TenantIndex, merged
 from retrieval.types import Changes
+from retrieval.warmth import Warmth
 from retrieval.words import Lexicon
 
 _log = logging.getLogger(__name__)
@@ -28,19 +31,6 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """An index in use. saved: the content sequence of the snapshot it goes back to, or 0.
-
-    n_new: rows that came or died since, that a restart would have to read again.
-    """
-
-    incarnation: str
-    index: TenantIndex
-    saved: int = 0
-    n_new: int = 0
-
-
 class Shelf:
     """Holds one index a tenant. Who finds it new enough takes it without a lock.
 
@@ -50,7 +40,9 @@ class Shelf:
 
     Args: width: columns of the encoder's vectors. merge_rows: see `TenantIndex.apply`.
         folder: where snapshots lie; None keeps all in memory, rebuilt at each start.
-        place: puts a big part on a device as well, or gives it back as it is.
+        place: puts a big part on a device as well, or gives it back as it is. room: where
+        bytes are held before they are taken. measure: says how many passages and letters a
+        tenant has, for a whole build; without it that is not held before it is read.
     """
 
     def __init__(
@@ -62,6 +54,9 @@ class Shelf:
         merge_rows: int,
         folder: SnapshotFolder | None = None,
         place: Callable[[DensePart], DensePart] | None = None,
+        room: Room | None = None,
+        measure: Callable[[str], tuple[int, int]] | None = None,
+        warmth: Warmth | None = None,
     ) -> None:
         self._source = source
         self._lexicon = lexicon
@@ -69,27 +64,37 @@ class Shelf:
         self._merge_rows = merge_rows
         self._folder = folder
         self._place = place
-        self._current: dict[str, _Held] = {}
+        self._accounts = Accounts(room or Unbounded(), width)
+        self._measure = measure or (lambda _: (0, 0))
+        self._warmth = warmth or Warmth()
+        self._current: dict[str, InUse] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._locks_lock = threading.Lock()
         self._merger = ThreadPoolExecutor(1, thread_name_prefix="index-merger")
         self._merging: dict[str, Future[None]] = {}
 
-    def at(self, tenant: str, sequence: int, incarnation: str) -> TenantIndex:
+    def at(
+        self, tenant: str, sequence: int, incarnation: str, *, asked: bool = True
+    ) -> TenantIndex:
         """Give the tenant's index, at this content sequence or a later one.
+
+        Args: asked: for a question; what is only kept up can be cooled.
 
         An index from another incarnation of the database, or from beyond what the database
         now knows, is a restored backup's future: it is thrown away and built anew.
 
         Raises: IndexNotReady if the source does not reach the sequence; IndexMismatch if the
-            stored vectors are not the encoder's. The index held before then stays.
+            stored vectors are not the encoder's; what the room raises if there is none. The
+            index held before then stays, for the searches that have it.
         """
+        if asked:
+            self._warmth.use(tenant)
         held = self._current.get(tenant)
-        if _serves(held, sequence, incarnation):
+        if serves(held, sequence, incarnation):
             return held.index
         with self._lock(tenant):
             held = self._current.get(tenant)
-            if _serves(held, sequence, incarnation):
+            if serves(held, sequence, incarnation):
                 return held.index
             held = self._caught_up(tenant, held, incarnation)
             self._current[tenant] = held
@@ -108,6 +113,25 @@ class Shelf:
             if self._folder is not None:
                 self._folder.drop(tenant)
 
+    def cool(self, tenant: str) -> bool:
+        """Let go of one index for the sake of this tenant's; gives whether there was one.
+
+        Only of one in files that nobody asked for lately: it is opened again when it is asked
+        for. Waits for nobody, and searches under way keep theirs.
+        """
+        for other in self._warmth.cold(set(self._current) - {tenant}):
+            busy, lock = self._merging.get(other), self._lock(other)
+            if (busy is None or busy.done()) and lock.acquire(blocking=False):
+                try:
+                    held = self._current.get(other)
+                    if held is not None and held.saved:
+                        del self._current[other], held
+                        _log.info("the index of tenant %s is in its files alone now", other)
+                        return True
+                finally:
+                    lock.release()
+        return False
+
     def held(self) -> dict[str, int]:
         """Say how many bytes each tenant's index holds."""
         return {tenant: held.index.nbytes for tenant, held in dict(self._current).items()}
@@ -121,26 +145,44 @@ class Shelf:
         """Wait for the merger and stop it."""
         self._merger.shutdown(wait=True)
 
-    def _caught_up(self, tenant: str, held: _Held | None, incarnation: str) -> _Held:
+    def _caught_up(self, tenant: str, held: InUse | None, incarnation: str) -> InUse:
         if held is None or held.incarnation != incarnation:
             held = self._opened(tenant, incarnation)
         if held is not None:
             changes = self._source.changes(tenant, held.index.sequence)
             if changes.sequence >= held.index.sequence:
-                index = held.index.apply(changes, self._lexicon, self._merge_rows)
-                n_new = held.n_new + len(changes.rows.ids) + len(changes.documents)
+                rows = changes.rows
+                n_letters = sum(map(len, rows.texts))
+                with self._accounts.building(tenant, len(rows.ids), n_letters):
+                    index = held.index.apply(changes, self._lexicon, self._merge_rows)
+                    self._accounts.write(tenant, index.parts)
+                n_new = held.n_new + len(rows.ids) + len(changes.documents)
                 return replace(held, index=index, n_new=n_new)
-        everything = self._source.changes(tenant, None)
-        index = TenantIndex.empty(self._width).apply(everything, self._lexicon, self._merge_rows)
-        return _Held(incarnation, index, n_new=index.n_rows)
+        return self._built(tenant, incarnation)
 
-    def _opened(self, tenant: str, incarnation: str) -> _Held | None:
+    def _built(self, tenant: str, incarnation: str) -> InUse:
+        with self._accounts.building(tenant, *self._measure(tenant)):
+            everything = self._source.changes(tenant, None)
+            empty = TenantIndex.empty(self._width)
+            index = empty.apply(everything, self._lexicon, self._merge_rows)
+            self._accounts.write(tenant, index.parts)
+        del everything
+        if index.n_rows > self._merge_rows:
+            self._accounts.tidy()
+        return InUse(incarnation, index, n_new=index.n_rows)
+
+    def _opened(self, tenant: str, incarnation: str) -> InUse | None:
         if self._folder is None:
             return None
-        index = self._folder.open(tenant, incarnation)
-        return None if index is None else _Held(incarnation, index, saved=index.sequence)
+        needed = self._folder.opened_nbytes(tenant, incarnation)
+        with self._accounts.opening(tenant, needed):
+            index = self._folder.open(tenant, incarnation)
+            if index is None:
+                return None
+            self._accounts.write(tenant, index.parts)
+        return InUse(incarnation, index, saved=index.sequence)
 
-    def _tend(self, tenant: str, held: _Held) -> None:
+    def _tend(self, tenant: str, held: InUse) -> None:
         """Have the merger look at the tenant if there is something to do. Under its lock."""
         busy = self._merging.get(tenant)
         if busy is not None and not busy.done():
@@ -150,15 +192,20 @@ class Shelf:
         if self._has_work(held) or (self._place is not None and unplaced):
             self._merging[tenant] = self._merger.submit(self._merge, tenant)
 
-    def _has_work(self, held: _Held) -> bool:
+    def _has_work(self, held: InUse) -> bool:
         return self._wants_saving(held) or bool(held.index.due(self._merge_rows))
 
-    def _wants_saving(self, held: _Held) -> bool:
+    def _wants_saving(self, held: InUse) -> bool:
         return self._folder is not None and held.n_new > self._merge_rows
 
     def _merge(self, tenant: str) -> None:
+        held = self._current.get(tenant)
+        worked = held is not None and self._has_work(held)
+        del held
         self._merge_all(tenant)
         self._put_on_device(tenant)
+        if worked:
+            self._accounts.tidy()
 
     def _put_on_device(self, tenant: str) -> None:
         held = self._current.get(tenant)
@@ -196,7 +243,9 @@ class Shelf:
     def _merge_here(self, tenant: str) -> None:
         held = self._current.get(tenant)
         while held is not None and (old := held.index.due(self._merge_rows)):
-            new = merged(old)
+            with self._accounts.merging(tenant, old):
+                new = merged(old)
+                self._accounts.write(tenant, (new,))
             with self._lock(tenant):
                 now = self._current.get(tenant)
                 if now is None or now.incarnation != held.incarnation:
@@ -228,6 +277,7 @@ class Shelf:
             return
         index = held.index
         written = self._folder.save(tenant, held.incarnation, index)
+        self._accounts.write(tenant, written.parts)
         with self._lock(tenant):
             now = self._current.get(tenant)
             if now is not None and now.incarnation == held.incarnation:
@@ -241,9 +291,3 @@ class Shelf:
     def _lock(self, tenant: str) -> threading.Lock:
         with self._locks_lock:
             return self._locks[tenant]
-
-
-def _serves(held: _Held | None, sequence: int, incarnation: str) -> TypeGuard[_Held]:
-    if held is None or held.incarnation != incarnation:
-        return False
-    return held.index.sequence >= sequence

@@ -41,7 +41,15 @@ def needed_nbytes(n_rows: int, width: int, n_lists: int, widest: int = _MOST_LIS
     list; and for one search of `widest` lists the centroids that FAISS gathers and never uses.
     """
     padded = n_rows + n_lists * (SMALL_LIST - 1)
-    return padded * (2 * width + 8) + n_lists * width * 4 + widest * (width * 4 + 12 * _MOST_DEPTH)
+    return padded * (2 * width + 8) + n_lists * width * 4 + scratch_nbytes(width, widest)
+
+
+def scratch_nbytes(width: int, widest: int = _MOST_LISTS) -> int:
+    """Say what one search of `widest` lists needs beside them; it is set aside for each part.
+
+    FAISS would set aside 1.5 GiB for each by itself, which no plan here has.
+    """
+    return widest * (width * 4 + 12 * _MOST_DEPTH)
 
 
 class DeviceLists:
@@ -130,6 +138,7 @@ def _copied(codes: CodeLists, n_lists: int, device: int) -> list[faiss.GpuIndex]
     options = faiss.GpuClonerOptions()
     options.use_cuvs = False
     resources = faiss.StandardGpuResources()
+    resources.setTempMemory(scratch_nbytes(index.d))
     copied = faiss.index_cpu_to_gpu(resources, device, index, options)
     copied.referenced_objects = [resources]  # type: ignore[attr-defined]  # lives as long
     return [copied]

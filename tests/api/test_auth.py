@@ -19,7 +19,7 @@ ROUTES = [
     ("DELETE", "/v1/documents/x"), ("GET", "/v1/grants"), ("POST", "/v1/grants"),
     ("DELETE", "/v1/grants"), ("GET", "/v1/groups"), ("POST", "/v1/groups"),
     ("GET", "/v1/groups/x"), ("PUT", "/v1/groups/x/members/user:x"),
-    ("DELETE", "/v1/groups/x/members/user:x"), ("GET", "/v1/explain"),
+    ("DELETE", "/v1/groups/x/members/user:x"), ("GET", "/v1/explain"), ("GET", "/v1/memory"),
 ]  # fmt: skip
 
 

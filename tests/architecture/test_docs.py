@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from typer.main import get_command
 
 from api.cli import app
-from api.routes import chat, documents, grants, groups, health, search
+from api.routes import chat, documents, grants, groups, health, memory, search
 from generation.settings import GenerationSettings
 from pipeline.settings import Settings
 from retrieval.settings import RetrievalSettings
@@ -52,7 +52,7 @@ def test_every_command_is_in_the_changelog_or_the_readme() -> None:
 
 def test_every_route_is_in_the_rest_page() -> None:
     page = (ROOT / "docs/api.md").read_text()
-    routers = (search, chat, documents, grants, groups, health)
+    routers = (search, chat, documents, grants, groups, health, memory)
     paths = {
         route.path
         for each in routers

@@ -119,6 +119,7 @@ CASES = [
         for principal in ("user:bo", "user:victor", "group:vaulters")
         for action in ("read", "manage")
     ),
+    Case("GET", "/v1/memory", "/v1/memory"),
     Case("GET", "/healthz", "/healthz"),
     Case("GET", "/readyz", "/readyz"),
     Case("GET", "/metrics", "/metrics"),
