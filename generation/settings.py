@@ -28,7 +28,18 @@ class GenerationSettings:
     """
 
     base_url: str = ""
-    kind: Literal["llamacpp", "vllm", "openai"] = "vllm"
+    kind: Literal[
+        "vllm",
+        "sglang",
+        "trtllm",
+        "tgi",
+        "nim1",
+        "nim2-vllm",
+        "nim2-sglang",
+        "triton",
+        "llamacpp",
+        "openai",
+    ] = "vllm"
     model: str = "default"
     api_key: SecretStr = SecretStr("")
     context_tokens: int = 2048

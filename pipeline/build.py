@@ -16,7 +16,7 @@ from acl.authorize import Authority
 from acl.chain import chain_key
 from acl.directory import tenants
 from acl.session import Database
-from generation.capability import RECORDS
+from generation.capabilities import RECORDS
 from generation.types import Engine
 from pipeline.admit import Gate
 from pipeline.assemble import Assembler

@@ -41,7 +41,8 @@ class FakeServer:
 
     Unknown body fields are refused with 400, as strict engines do. `bodies` are what it was
     sent; `asked` is set by the first, `left` when a client goes before the end. The first
-    `n_dropped` are not answered: their connections are closed.
+    `n_dropped` are not answered: their connections are closed. `told` is added to the entry of
+    its model.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class FakeServer:
         refusal: object = None,
         allowed: frozenset[str] = ALLOWED,
         n_dropped: int = 0,
+        told: dict[str, object] | None = None,
     ) -> None:
+        self.told = told or {}
         self.n_dropped = n_dropped
         self.script = script
         self.status = status
@@ -88,7 +91,7 @@ class FakeServer:
         writer: asyncio.StreamWriter,
     ) -> None:
         if path.endswith("/models"):
-            model = {"id": "fake", "object": "model", "created": 1, "owned_by": "us"}
+            model = {"id": "fake", "object": "model", "created": 1, "owned_by": "us"} | self.told
             return self._whole(writer, 200, {"object": "list", "data": [model]})
         if path.endswith("/health"):
             return self._whole(writer, self.status, {"status": "ok"})

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from generation.capability import RECORDS
+from generation.capabilities import RECORDS
 from generation.engine import RemoteEngine
 from generation.errors import EngineBusy, EngineDown, PromptTooLong
 from generation.template import first_block
@@ -228,6 +228,22 @@ def test_ready_follows_the_engines_health() -> None:
             await engine.close()
 
     asyncio.run(work())
+
+
+def test_a_smaller_window_that_the_engine_tells_is_believed_and_a_larger_one_is_not_taken() -> None:
+    """A setting above the engine's window let prompts through that the engine then refused."""
+
+    async def window(told: object, kind: str = "vllm") -> int:
+        async with serving(FakeServer((), told={"max_model_len": told})) as url:
+            engine = connect(url, kind)
+            assert await engine.ready()
+            await engine.close()
+            return engine.context_tokens
+
+    assert asyncio.run(window(256)) == 256
+    assert asyncio.run(window(4096)) == 512
+    assert asyncio.run(window(None)) == 512
+    assert asyncio.run(window(256, "openai")) == 512
 
 
 def test_tokens_are_counted_by_the_engine_or_estimated_high() -> None:
