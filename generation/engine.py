@@ -202,14 +202,8 @@ class RemoteEngine:
         if not listed.data:
             raise EngineDown("the engine lists no model")
         self._model = self._model or listed.data[0].id
-        window = (
-            [
-                getattr(m, self._record.window_field, None)
-                for m in listed.data
-                if m.id == self._model
-            ]
-            if self._record.window_field
-            else []
-        )
-        if window and isinstance(window[0], int) and window[0] > 0:
-            self._window_tokens = window[0]
+        field = self._record.window_field
+        for entry in listed.data:
+            told = getattr(entry, field, None) if field and entry.id == self._model else None
+            if isinstance(told, int) and told > 0:
+                self._window_tokens = told
