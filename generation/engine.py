@@ -9,8 +9,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from generation.capability import Capability, Field, chat_body
+from generation.capability import Capability, Field, Gauge, chat_body
 from generation.errors import EngineDown, GenerationError
+from generation.fleet import gauge, session_headers
 from generation.template import messages
 from generation.types import Delta, Prompt, Sampling, Usage
 from generation.wire import refused, said, used
@@ -31,8 +32,9 @@ class RemoteEngine:
 
     base_url ends in the version, e.g. http://localhost:8000/v1. An empty model is the first
     one that the engine lists, known once `ready` has said so or a stream has begun. `direct`
-    goes past any proxy of the environment. No redirect is followed, and nothing is retried but a
-    connection that broke before the first byte of an answer, once.
+    goes past any proxy of the environment. No redirect is followed, and nothing is retried but,
+    with `retry`, a connection that broke before the first byte of an answer, once. `router`
+    names the fleet router at base_url (see generation.fleet): it retries for itself.
     """
 
     def __init__(
@@ -45,6 +47,8 @@ class RemoteEngine:
         context_tokens: int,
         cites: bool | None = None,
         direct: bool = False,
+        router: str = "",
+        retry: bool = True,
     ) -> None:
         import openai  # half a second that importing this package should not cost
 
@@ -61,12 +65,20 @@ class RemoteEngine:
         self._OpenAIError = openai.OpenAIError
         self._APIConnectionError = openai.APIConnectionError
         self._APITimeoutError = openai.APITimeoutError
+        self._address = base_url
+        self._router = router
+        self._retry = retry and not router
         self._root = base_url.rstrip("/").removesuffix("/v1")
         self._record = record
         self._model = model
         self._context_tokens = context_tokens
         self._window_tokens = context_tokens
         self._cites = record.cites if cites is None else cites
+
+    @property
+    def address(self) -> str:
+        """The base URL, which tells one replica from another."""
+        return self._address
 
     @property
     def model(self) -> str:
@@ -158,6 +170,19 @@ class RemoteEngine:
             return False
         return True
 
+    async def load(self) -> float | None:
+        """Give the requests that run and wait in the engine; None where it does not tell."""
+        if self._record.metrics_path is None or not self._record.metrics:
+            return None
+        try:
+            async with asyncio.timeout(_ASK_S):
+                url = self._root + self._record.metrics_path
+                text = await self._client.get(url, cast_to=str)
+        except (self._OpenAIError, ValueError, TimeoutError):
+            return None
+        names = (self._record.metrics[Gauge.RUNNING], self._record.metrics[Gauge.WAITING])
+        return gauge(text, *names)
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
@@ -173,6 +198,8 @@ class RemoteEngine:
         except self._APITimeoutError:
             raise
         except self._APIConnectionError:
+            if not self._retry:
+                raise
             return await ask()
 
     async def _post(self, path: str, body: dict[str, object]) -> object:
@@ -191,6 +218,7 @@ class RemoteEngine:
         return await self._client.post(
             "/chat/completions",
             body=chat_body(self._record, self._model, laid, sampling, extra),
+            options={"headers": session_headers(self._router, prompt)},
             cast_to=ChatCompletion,
             stream=True,
             stream_cls=AsyncStream[ChatCompletionChunk],

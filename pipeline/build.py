@@ -132,17 +132,24 @@ def build_engine(settings: Settings) -> Engine:
     Raises: ModelMissing; EngineDown.
     """
     generation = settings.generation
-    if generation.base_url:
+    if generation.replicas:
         from generation.engine import RemoteEngine
+        from generation.replicas import Replicas
 
-        return RemoteEngine(
-            generation.base_url,
-            RECORDS[generation.kind],
-            model="" if generation.model == "default" else generation.model,
-            api_key=generation.api_key.get_secret_value(),
-            context_tokens=generation.context_tokens,
-            cites=generation.cites,
-        )
+        engines = [
+            RemoteEngine(
+                url,
+                RECORDS[generation.kind],
+                model="" if generation.model == "default" else generation.model,
+                api_key=generation.api_key.get_secret_value(),
+                context_tokens=generation.context_tokens,
+                cites=generation.cites,
+                router=generation.router,
+                retry=len(generation.replicas) == 1,
+            )
+            for url in generation.replicas
+        ]
+        return engines[0] if len(engines) == 1 else Replicas(engines)
     # xllamacpp is loaded only by those who run the engine in their process.
     from generation.embedded import EmbeddedEngine
 

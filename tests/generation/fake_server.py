@@ -39,8 +39,8 @@ END = (word("", "stop"), usage(), "data: [DONE]\n\n")
 class FakeServer:
     """Serves one script: a string is sent, a number is slept, "die" breaks the connection off.
 
-    Unknown body fields are refused with 400, as strict engines do. `bodies` are what it was
-    sent; `asked` is set by the first, `left` when a client goes before the end. The first
+    Unknown body fields are refused with 400, as strict engines do. `bodies` and `heads` are what it
+    was sent; `asked` is set by the first, `left` when a client goes before the end. The first
     `n_dropped` are not answered: their connections are closed. `told` is added to the entry of
     its model.
     """
@@ -55,6 +55,7 @@ class FakeServer:
         told: dict[str, object] | None = None,
     ) -> None:
         self.told = told or {}
+        self.heads: list[str] = []
         self.n_dropped = n_dropped
         self.script = script
         self.status = status
@@ -68,6 +69,7 @@ class FakeServer:
         """Answer one connection, one request."""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.heads.append(head)
             length = next(
                 (
                     int(h.split(":")[1])
