@@ -73,6 +73,8 @@ class RemoteEngine:
         self._model = model
         self._context_tokens = context_tokens
         self._window_tokens = context_tokens
+        self._knows_window = not record.window_field
+        self._learning = asyncio.Lock()
         self._cites = record.cites if cites is None else cites
 
     @property
@@ -89,7 +91,8 @@ class RemoteEngine:
     def context_tokens(self) -> int:
         """How many tokens prompt and answer may have together: as set, or less.
 
-        An engine that tells a smaller window is believed, once `ready` has asked it.
+        An engine that tells a smaller window is believed, once it was asked: by `ready`, or by
+        the first `count_tokens`.
         """
         return min(self._context_tokens, self._window_tokens)
 
@@ -144,13 +147,16 @@ class RemoteEngine:
         The estimate is a token per 3 ASCII characters and per 2 bytes of all others.
         Raises: EngineDown, EngineBusy, TimeoutError.
         """
-        if self._record.tokenize_path is None:
-            n_ascii = sum(c.isascii() for c in text)
-            return math.ceil(n_ascii / 3 + (len(text.encode()) - n_ascii) / 2)
+        path = self._record.tokenize_path
         body: dict[str, object] = {self._record.tokenize_field: text}
         try:
             async with asyncio.timeout(_ASK_S):
-                answer = await self._twice(partial(self._post, self._record.tokenize_path, body))
+                if not self._knows_window:
+                    await self._learn_window()
+                if path is None:
+                    n_ascii = sum(c.isascii() for c in text)
+                    return math.ceil(n_ascii / 3 + (len(text.encode()) - n_ascii) / 2)
+                answer = await self._twice(partial(self._post, path, body))
         except (self._OpenAIError, ValueError) as error:
             raise refused(self._record, error, self.context_tokens, 0) from None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
@@ -224,6 +230,11 @@ class RemoteEngine:
             stream_cls=AsyncStream[ChatCompletionChunk],
         )
 
+    async def _learn_window(self) -> None:
+        async with self._learning:  # texts are counted side by side; one of them asks
+            if not self._knows_window:
+                await self._twice(self._learn)
+
     async def _learn(self) -> None:
         """Read the list of models: the first one's name if none is set, and its window."""
         listed = await self._client.models.list()
@@ -235,3 +246,4 @@ class RemoteEngine:
             told = getattr(entry, field, None) if field and entry.id == self._model else None
             if isinstance(told, int) and told > 0:
                 self._window_tokens = told
+        self._knows_window = True
