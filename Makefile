@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check fix bench lock clean models
+.PHONY: demo test check fix bench lock clean models vllm
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once; a few minutes)"
@@ -17,6 +17,10 @@ $(READY): pyproject.toml constraints.txt
 
 models: $(READY)
 	@$(BIN)/ostiary models fetch
+
+# A real vLLM for the CPU in the user's cache, for `pytest -m vllm`.
+vllm: models
+	@PYTHON=$(BIN)/python tests/engines/vllm.sh
 
 demo: models
 	@$(BIN)/python examples/demo.py

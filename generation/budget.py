@@ -36,8 +36,6 @@ async def fit(prompt: Prompt, engine: Engine, sampling: Sampling) -> Fitted:
 
     Raises: PromptTooLong if system and question alone do not fit; EngineDown.
     """
-    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, engine.context_tokens // 2))
-    room = engine.context_tokens - sampling.max_tokens
     texts = [
         first(prompt, block=True),
         asked(prompt, engine.cites),
@@ -45,6 +43,9 @@ async def fit(prompt: Prompt, engine: Engine, sampling: Sampling) -> Fitted:
         *(said(m) for m in prompt.history),
     ]
     counts = await asyncio.gather(*(engine.count_tokens(text) for text in texts))
+    # Only now: an engine may tell its window when it is first asked to count.
+    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, engine.context_tokens // 2))
+    room = engine.context_tokens - sampling.max_tokens
     tokens = [count + _TURN_TOKENS for count in counts]
     fixed = sum(tokens[:2])
     if fixed > room:

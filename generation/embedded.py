@@ -14,7 +14,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generation.capability import RECORDS
+from generation.capabilities import RECORDS
 from generation.engine import RemoteEngine
 from generation.errors import EngineDown
 from generation.slots import SlotBook
@@ -52,7 +52,7 @@ class EmbeddedEngine:
         self._context_tokens = context_tokens
         self._n_slots = slots
         self._threads = threads or os.cpu_count() or 1
-        self._cites = RECORDS["llamacpp"].cites if cites is None else cites
+        self._cites = RECORDS["embedded"].cites if cites is None else cites
         self._queue_s = queue_s
         self._book = SlotBook(slots)
         self._starting = asyncio.Lock()
@@ -166,7 +166,7 @@ class EmbeddedEngine:
     def _connect(self) -> RemoteEngine:
         return RemoteEngine(
             f"{self.address}/v1",
-            RECORDS["llamacpp"],
+            RECORDS["embedded"],
             model=self.model,
             api_key=self._key,
             context_tokens=self._context_tokens,

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
-from generation.capability import Capability, Field, chat_body
-from generation.errors import EngineBusy, EngineDown, GenerationError, PromptTooLong
+from generation.capability import Capability, Field, Gauge, chat_body
+from generation.errors import EngineDown, GenerationError
+from generation.fleet import gauge, session_headers
 from generation.template import messages
-from generation.types import Delta, Finish, Prompt, Sampling, Usage
+from generation.types import Delta, Prompt, Sampling, Usage
+from generation.wire import refused, said, used
 
 if TYPE_CHECKING:
-    from openai import AsyncStream, OpenAIError
+    from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
 
 T = TypeVar("T")
@@ -24,16 +25,6 @@ T = TypeVar("T")
 _CONNECT_S = 5.0
 _ASK_S = 10.0
 _NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
-_FINISHES: Mapping[str, Finish] = MappingProxyType(
-    {
-        "stop": Finish.STOP,
-        "eos_token": Finish.STOP,
-        "stop_sequence": Finish.STOP,
-        "content_filter": Finish.STOP,
-        "length": Finish.LENGTH,
-        "repetition": Finish.LENGTH,
-    }
-)
 
 
 class RemoteEngine:
@@ -41,8 +32,9 @@ class RemoteEngine:
 
     base_url ends in the version, e.g. http://localhost:8000/v1. An empty model is the first
     one that the engine lists, known once `ready` has said so or a stream has begun. `direct`
-    goes past any proxy of the environment. No redirect is followed, and nothing is retried but a
-    connection that broke before the first byte of an answer, once.
+    goes past any proxy of the environment. No redirect is followed, and nothing is retried but,
+    with `retry`, a connection that broke before the first byte of an answer, once. `router`
+    names the fleet router at base_url (see generation.fleet): it retries for itself.
     """
 
     def __init__(
@@ -55,6 +47,8 @@ class RemoteEngine:
         context_tokens: int,
         cites: bool | None = None,
         direct: bool = False,
+        router: str = "",
+        retry: bool = True,
     ) -> None:
         import openai  # half a second that importing this package should not cost
 
@@ -71,11 +65,22 @@ class RemoteEngine:
         self._OpenAIError = openai.OpenAIError
         self._APIConnectionError = openai.APIConnectionError
         self._APITimeoutError = openai.APITimeoutError
+        self._address = base_url
+        self._router = router
+        self._retry = retry and not router
         self._root = base_url.rstrip("/").removesuffix("/v1")
         self._record = record
         self._model = model
         self._context_tokens = context_tokens
+        self._window_tokens = context_tokens
+        self._knows_window = not record.window_field
+        self._learning = asyncio.Lock()
         self._cites = record.cites if cites is None else cites
+
+    @property
+    def address(self) -> str:
+        """The base URL, which tells one replica from another."""
+        return self._address
 
     @property
     def model(self) -> str:
@@ -84,8 +89,12 @@ class RemoteEngine:
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens prompt and answer may have together."""
-        return self._context_tokens
+        """How many tokens prompt and answer may have together: as set, or less.
+
+        An engine that tells a smaller window is believed, once it was asked: by `ready`, or by
+        the first `count_tokens`.
+        """
+        return min(self._context_tokens, self._window_tokens)
 
     @property
     def cites(self) -> bool:
@@ -117,13 +126,13 @@ class RemoteEngine:
                     chunk = await anext(chunks, None)
                 if chunk is None:
                     break
-                usage = _usage(chunk) or usage
-                delta = _delta(chunk)
+                usage = used(self._record, chunk) or usage
+                delta = said(chunk)
                 finished = finished or delta.finish is not None
                 if delta.text or delta.finish:
                     yield delta
         except (self._OpenAIError, ValueError) as error:
-            raise self._translate(error, sampling) from None
+            raise refused(self._record, error, self.context_tokens, sampling.max_tokens) from None
         finally:
             if chunks is not None:
                 await chunks.close()
@@ -138,15 +147,18 @@ class RemoteEngine:
         The estimate is a token per 3 ASCII characters and per 2 bytes of all others.
         Raises: EngineDown, EngineBusy, TimeoutError.
         """
-        if self._record.tokenize_path is None:
-            n_ascii = sum(c.isascii() for c in text)
-            return math.ceil(n_ascii / 3 + (len(text.encode()) - n_ascii) / 2)
+        path = self._record.tokenize_path
         body: dict[str, object] = {self._record.tokenize_field: text}
         try:
             async with asyncio.timeout(_ASK_S):
-                answer = await self._twice(partial(self._post, self._record.tokenize_path, body))
+                if not self._knows_window:
+                    await self._learn_window()
+                if path is None:
+                    n_ascii = sum(c.isascii() for c in text)
+                    return math.ceil(n_ascii / 3 + (len(text.encode()) - n_ascii) / 2)
+                answer = await self._twice(partial(self._post, path, body))
         except (self._OpenAIError, ValueError) as error:
-            raise self._translate(error, Sampling()) from None
+            raise refused(self._record, error, self.context_tokens, 0) from None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(tokens, list):
             raise EngineDown("the engine's tokenizer gave no list of tokens")
@@ -156,14 +168,26 @@ class RemoteEngine:
         """Say whether the engine is healthy and its model is known."""
         try:
             async with asyncio.timeout(_ASK_S):
-                if self._record.health_path is None:
-                    await self._client.models.list()
-                else:
-                    await self._client.get(self._root + self._record.health_path, cast_to=object)
-                await self._learn_model()
+                path = self._record.ready_path or self._record.health_path
+                if path is not None:
+                    await self._client.get(self._root + path, cast_to=object)
+                await self._learn()
         except (self._OpenAIError, GenerationError, ValueError, TimeoutError):
             return False
         return True
+
+    async def load(self) -> float | None:
+        """Give the requests that run and wait in the engine; None where it does not tell."""
+        if self._record.metrics_path is None or not self._record.metrics:
+            return None
+        try:
+            async with asyncio.timeout(_ASK_S):
+                url = self._root + self._record.metrics_path
+                text = await self._client.get(url, cast_to=str)
+        except (self._OpenAIError, ValueError, TimeoutError):
+            return None
+        names = (self._record.metrics[Gauge.RUNNING], self._record.metrics[Gauge.WAITING])
+        return gauge(text, *names)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -180,6 +204,8 @@ class RemoteEngine:
         except self._APITimeoutError:
             raise
         except self._APIConnectionError:
+            if not self._retry:
+                raise
             return await ask()
 
     async def _post(self, path: str, body: dict[str, object]) -> object:
@@ -191,68 +217,33 @@ class RemoteEngine:
         from openai import AsyncStream
         from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-        await self._learn_model()
-        field = self._record.salt_field
-        if field and prompt.salt:
-            extra = {**extra, field: prompt.salt}
-        laid = messages(prompt, block=field is None, cites=self._cites)
+        if not self._model:
+            await self._learn()
+        extra = {**extra, **self._record.salted(prompt.salt)}
+        laid = messages(prompt, block=self._record.salt_field is None, cites=self._cites)
         return await self._client.post(
             "/chat/completions",
             body=chat_body(self._record, self._model, laid, sampling, extra),
+            options={"headers": session_headers(self._router, prompt)},
             cast_to=ChatCompletion,
             stream=True,
             stream_cls=AsyncStream[ChatCompletionChunk],
         )
 
-    async def _learn_model(self) -> None:
-        if self._model:
-            return
+    async def _learn_window(self) -> None:
+        async with self._learning:  # texts are counted side by side; one of them asks
+            if not self._knows_window:
+                await self._twice(self._learn)
+
+    async def _learn(self) -> None:
+        """Read the list of models: the first one's name if none is set, and its window."""
         listed = await self._client.models.list()
         if not listed.data:
             raise EngineDown("the engine lists no model")
-        self._model = listed.data[0].id
-
-    def _translate(self, error: OpenAIError | ValueError, sampling: Sampling) -> GenerationError:
-        """Name an error by what the caller can do; an engine's words may echo the prompt."""
-        code = getattr(error, "status_code", None)
-        if code in self._record.busy_codes:
-            return EngineBusy(f"the engine refused with {code}")
-        body = getattr(error, "body", None)
-        said = json.dumps(body, default=str).lower()
-        if code in {None, 400, 413, 422} and any(m in said for m in self._record.context_marks):
-            count = body.get("n_prompt_tokens") if isinstance(body, dict) else None
-            found = count if isinstance(count, int) else "too many"
-            return PromptTooLong(
-                f"the engine's context has {self._context_tokens} tokens; the prompt has {found} "
-                f"and the answer may take {sampling.max_tokens}"
-            )
-        what = f"answered {code}" if code else f"failed: {type(error).__name__}"
-        return EngineDown(f"the engine {what}")
-
-
-def _usage(chunk: ChatCompletionChunk) -> Usage | None:
-    usage = getattr(chunk, "usage", None)
-    if usage is None:
-        return None
-    details = getattr(usage, "prompt_tokens_details", None)
-    cached = cast(object, getattr(details, "cached_tokens", None))
-    return Usage(
-        prompt=usage.prompt_tokens,
-        completion=usage.completion_tokens,
-        cached=cached if isinstance(cached, int) else None,
-    )
-
-
-def _delta(chunk: ChatCompletionChunk) -> Delta:
-    """Read the first choice; the chunk with the usage has none.
-
-    Raises: EngineDown for a finish reason that means the answer was broken off.
-    """
-    choices = getattr(chunk, "choices", None) or []
-    if not choices:
-        return Delta("")
-    text = getattr(choices[0].delta, "content", None)
-    reason = choices[0].finish_reason
-    if reason is not None and reason not in _FINISHES:
-        raise EngineDown("the engine broke the answer off, or ended it in a way unknown to us")
-    return Delta(text if isinstance(text, str) else "", _FINISHES[reason] if reason else None)
+        self._model = self._model or listed.data[0].id
+        field = self._record.window_field
+        for entry in listed.data:
+            told = getattr(entry, field, None) if field and entry.id == self._model else None
+            if isinstance(told, int) and told > 0:
+                self._window_tokens = told
+        self._knows_window = True

@@ -12,8 +12,9 @@ from pydantic import SecretStr
 class GenerationSettings:
     """Which engine answers, and what its answers may contain.
 
-    base_url: OpenAI-protocol address of an engine, e.g. http://localhost:8000/v1; empty for
-        the embedded llama.cpp.
+    base_url: OpenAI-protocol address of an engine, e.g. http://localhost:8000/v1, or those of
+        several replicas, with commas between; empty for the embedded llama.cpp.
+    router: the fleet router behind base_url, for the session header that it understands.
     kind: the capability record of the engine behind base_url.
     model: embedded: "default", or the path of a GGUF file; remote: the model's name,
         "default" for the first one that the engine lists.
@@ -28,7 +29,19 @@ class GenerationSettings:
     """
 
     base_url: str = ""
-    kind: Literal["llamacpp", "vllm", "openai"] = "vllm"
+    kind: Literal[
+        "vllm",
+        "sglang",
+        "trtllm",
+        "tgi",
+        "nim1",
+        "nim2-vllm",
+        "nim2-sglang",
+        "triton",
+        "llamacpp",
+        "openai",
+    ] = "vllm"
+    router: Literal["", "llm-d", "vllm-router", "production-stack", "aibrix", "sglang", "ray"] = ""
     model: str = "default"
     api_key: SecretStr = SecretStr("")
     context_tokens: int = 2048
@@ -37,6 +50,11 @@ class GenerationSettings:
     link_hosts: tuple[str, ...] = ()
     max_sentences: int | None = None
     cites: bool | None = None
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The addresses in base_url, each once; none for the embedded engine."""
+        return tuple(dict.fromkeys(u.strip() for u in self.base_url.split(",") if u.strip()))
 
     @property
     def sentences(self) -> int:

@@ -16,7 +16,7 @@ from acl.authorize import Authority
 from acl.chain import chain_key
 from acl.directory import tenants
 from acl.session import Database
-from generation.capability import RECORDS
+from generation.capabilities import RECORDS
 from generation.types import Engine
 from pipeline.admit import Gate
 from pipeline.assemble import Assembler
@@ -150,17 +150,24 @@ def build_engine(settings: Settings, ledger: Ledger | None = None) -> Engine:
     Raises: ModelMissing; EngineDown; LedgerFull.
     """
     generation = settings.generation
-    if generation.base_url:
+    if generation.replicas:
         from generation.engine import RemoteEngine
+        from generation.replicas import Replicas
 
-        return RemoteEngine(
-            generation.base_url,
-            RECORDS[generation.kind],
-            model="" if generation.model == "default" else generation.model,
-            api_key=generation.api_key.get_secret_value(),
-            context_tokens=generation.context_tokens,
-            cites=generation.cites,
-        )
+        engines = [
+            RemoteEngine(
+                url,
+                RECORDS[generation.kind],
+                model="" if generation.model == "default" else generation.model,
+                api_key=generation.api_key.get_secret_value(),
+                context_tokens=generation.context_tokens,
+                cites=generation.cites,
+                router=generation.router,
+                retry=len(generation.replicas) == 1,
+            )
+            for url in generation.replicas
+        ]
+        return engines[0] if len(engines) == 1 else Replicas(engines)
     # xllamacpp is loaded only by those who run the engine in their process.
     from generation.embedded import EmbeddedEngine
 

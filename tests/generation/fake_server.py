@@ -39,9 +39,10 @@ END = (word("", "stop"), usage(), "data: [DONE]\n\n")
 class FakeServer:
     """Serves one script: a string is sent, a number is slept, "die" breaks the connection off.
 
-    Unknown body fields are refused with 400, as strict engines do. `bodies` are what it was
-    sent; `asked` is set by the first, `left` when a client goes before the end. The first
-    `n_dropped` are not answered: their connections are closed.
+    Unknown body fields are refused with 400, as strict engines do. `bodies` and `heads` are what it
+    was sent; `asked` is set by the first, `left` when a client goes before the end. The first
+    `n_dropped` are not answered: their connections are closed. `told` is added to the entry of
+    its model.
     """
 
     def __init__(
@@ -51,7 +52,10 @@ class FakeServer:
         refusal: object = None,
         allowed: frozenset[str] = ALLOWED,
         n_dropped: int = 0,
+        told: dict[str, object] | None = None,
     ) -> None:
+        self.told = told or {}
+        self.heads: list[str] = []
         self.n_dropped = n_dropped
         self.script = script
         self.status = status
@@ -65,6 +69,7 @@ class FakeServer:
         """Answer one connection, one request."""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.heads.append(head)
             length = next(
                 (
                     int(h.split(":")[1])
@@ -88,7 +93,7 @@ class FakeServer:
         writer: asyncio.StreamWriter,
     ) -> None:
         if path.endswith("/models"):
-            model = {"id": "fake", "object": "model", "created": 1, "owned_by": "us"}
+            model = {"id": "fake", "object": "model", "created": 1, "owned_by": "us"} | self.told
             return self._whole(writer, 200, {"object": "list", "data": [model]})
         if path.endswith("/health"):
             return self._whole(writer, self.status, {"status": "ok"})

@@ -8,7 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
-from generation.capability import RECORDS
+from generation.budget import fit
+from generation.capabilities import RECORDS
 from generation.engine import RemoteEngine
 from generation.errors import EngineBusy, EngineDown, PromptTooLong
 from generation.template import first_block
@@ -228,6 +229,37 @@ def test_ready_follows_the_engines_health() -> None:
             await engine.close()
 
     asyncio.run(work())
+
+
+def test_a_smaller_window_that_the_engine_tells_is_believed_and_a_larger_one_is_not_taken() -> None:
+    """A setting above the engine's window let prompts through that the engine then refused."""
+
+    async def window(told: object, kind: str = "vllm") -> int:
+        async with serving(FakeServer((), told={"max_model_len": told})) as url:
+            engine = connect(url, kind)
+            assert await engine.ready()
+            await engine.close()
+            return engine.context_tokens
+
+    assert asyncio.run(window(256)) == 256
+    assert asyncio.run(window(4096)) == 512
+    assert asyncio.run(window(None)) == 512
+    assert asyncio.run(window(256, "openai")) == 512
+
+
+def test_the_window_is_asked_for_once_and_before_a_prompt_is_cut_to_it() -> None:
+    """The first prompt after a start was cut to the setting, and the engine refused it."""
+
+    async def work() -> tuple[int, int]:
+        server = FakeServer((), told={"max_model_len": 160})
+        async with serving(server) as url:
+            engine = connect(url, "vllm")
+            fitted = await fit(make_prompt(), engine, Sampling(max_tokens=90))
+            await engine.close()
+        n_asked = sum("/models" in head for head in server.heads)
+        return fitted.sampling.max_tokens, n_asked
+
+    assert asyncio.run(work()) == (80, 1)
 
 
 def test_tokens_are_counted_by_the_engine_or_estimated_high() -> None:

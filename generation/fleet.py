@@ -1,0 +1,65 @@
+"""What keeps requests of one salt and prefix together, and what engines say of their load."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from generation.types import Prompt
+
+# The header by which each router keeps a session on one replica; docs/engines.md names the
+# sources. Ray Serve LLM goes by the prompt's text and needs none.
+_SESSION_HEADERS: Mapping[str, str] = MappingProxyType(
+    {
+        "llm-d": "x-session-id",
+        "vllm-router": "X-Session-ID",
+        "production-stack": "x-session-id",
+        "aibrix": "x-aibrix-session-key",
+        "sglang": "x-smg-routing-key",
+    }
+)
+_KEY_NBYTES = 16
+
+
+def affinity(prompt: Prompt) -> str:
+    """Name the salt and the prefix that a prompt begins with, without telling either.
+
+    The prefix is the system text and the first passage: prompts that go on differently share
+    that much at least.
+
+    Returns: 32 hexadecimal characters.
+    """
+    digest = hashlib.blake2b(digest_size=_KEY_NBYTES, key=prompt.salt.encode()[:64])
+    for part in (prompt.system, *(e.text for e in prompt.evidence[:1])):
+        raw = part.encode()
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()
+
+
+def session_headers(router: str, prompt: Prompt) -> dict[str, str]:
+    """Give the header that a fleet router keeps sessions by; {} for none.
+
+    Routers that match text see no salt: without it they would send one tenant's prompt to
+    where another's is cached, in vain.
+    """
+    name = _SESSION_HEADERS.get(router)
+    return {name: affinity(prompt)} if name else {}
+
+
+def gauge(text: str, *names: str) -> float | None:
+    """Add up metrics of these exact names, over all labels, in Prometheus text.
+
+    Returns: None if none of them is there or one has no number.
+    """
+    found: list[float] = []
+    for line in text.splitlines():
+        if line.split("{", 1)[0].split(" ", 1)[0] not in names:
+            continue
+        try:
+            # After the labels comes the value, and perhaps a time.
+            rest = line.rpartition("}")[2] if "{" in line else line.partition(" ")[2]
+            found.append(float(rest.split()[0]))
+        except (ValueError, IndexError):
+            return None
+    return sum(found) if found else None
