@@ -191,8 +191,7 @@ def _links(ground: Ground, times: int) -> Outcome:
     for number, form in enumerate(_LINKS * 4 * times):
         text = form.format(_EVIL)
         ground.engine.fresh()
-        # In pieces of three characters: a filter must see across them.
-        pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+        pieces = [text[at : at + 3] for at in range(0, len(text), 3)]  # to be seen across
         ground.engine.says("Harmless. ", *pieces, " End [1].")
         answer = ground.chat("bo", f"heron {number}", stream=bool(number % 2))
         said = _text(answer)

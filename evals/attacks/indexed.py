@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyroaring import FrozenBitMap
 
+from acl.authorize import Authority
+from acl.keys import verify_key
 from acl.salt import cache_salt
 from acl.types import AccessScope
 from evals.attacks.case import Attack, Outcome, auc_of
@@ -126,30 +128,27 @@ def _timing(_: Ground, times: int) -> Outcome:
 
 
 def _salts(ground: Ground, times: int) -> Outcome:
-    """Shift field boundaries of scopes: two that differ must never have one salt."""
+    """Shift field boundaries of salts: two that are made of other fields must never be equal."""
     chance = np.random.default_rng(4)
     secret = ground.settings.secret_bytes()
-    scope = _a_scope(ground)
+    scopes = [_scope_of(ground, who) for who in ("ana", "bo", "zoe")]
     n, repeated, equal = 5_000 * times, 0, 0
     seen: dict[str, object] = {}
     for _number in range(n):
-        classes = FrozenBitMap(chance.choice(40, chance.integers(0, 6), replace=False).tolist())
-        tenant = "a" * int(chance.integers(0, 4)) + "b" * int(chance.integers(0, 4))
+        scope = scopes[int(chance.integers(len(scopes)))]
         raised = {int(each): int(chance.integers(1, 4)) for each in chance.choice(40, 2)}
-        each = replace(scope, classes=classes, tenant=tenant)
-        salt = cache_salt(each, raised, secret)
-        made_of = (tenant, tuple(classes), tuple(sorted(raised.items())))
+        nonce = "a" * int(chance.integers(0, 4)) + "1" * int(chance.integers(0, 4))
+        salt = cache_salt(scope, raised, secret, "user", nonce)
+        made_of = (scope.tenant, scope.principal.id, tuple(sorted(raised.items())), nonce)
         repeated += seen.setdefault(salt, made_of) != made_of
-        equal += cache_salt(each, raised, secret) == salt
+        equal += cache_salt(scope, raised, secret, "user", nonce) == salt
     return Outcome(n, repeated, equal)
 
 
-def _a_scope(ground: Ground) -> AccessScope:
-    from acl.authorize import Authority
-    from acl.keys import verify_key
-
-    who = verify_key(ground.database, ground.keys["bo"], ground.settings.secret_bytes(), time.time)
-    return Authority(ground.database).mint(who)
+def _scope_of(ground: Ground, who: str) -> AccessScope:
+    secret = ground.settings.secret_bytes()
+    principal = verify_key(ground.database, ground.keys[who], secret, time.time)
+    return Authority(ground.database).mint(principal)
 
 
 ATTACKS = (
