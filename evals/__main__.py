@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -13,17 +12,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from acl.directory import find_principal, find_tenant
-from acl.keys import create_key
-from acl.session import Database
+from acl.directory import find_tenant
 from evals import commands
 from evals.attacks.suite import ATTACKS, Fought, fight, stands
-from evals.checks import bound, load_rights, run_checks, stored
+from evals.checks import bound, keys_of, load_rights, run_checks, stored
 from evals.report import private_text
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
-
-_HOUR_S = 3600
 
 app = typer.Typer(
     help="Is it right, is it safe, is it fast.", add_completion=False, no_args_is_help=True
@@ -49,8 +44,8 @@ def checks(
     settings = load_settings()
     database = open_database(settings)
     tenant_id = find_tenant(database, tenant)
-    users = sorted({each.user for each in chosen})
-    keys = _keys(database, tenant_id, users, settings.secret_bytes())
+    users = (each.user for each in chosen)
+    keys = keys_of(database, tenant_id, users, settings.secret_bytes())
     name_of, n_passages = stored(database, tenant_id)
     console = Console()
     with httpx.Client(base_url=url, timeout=60) as client:
@@ -95,17 +90,6 @@ def attacks(
     if as_json is not None:
         private_text(as_json, json.dumps([each.as_json() for each in fought], indent=1))
     raise typer.Exit(0 if stands(fought) else 1)
-
-
-def _keys(database: Database, tenant: str, users: list[str], secret: bytes) -> dict[str, str]:
-    end = time.time() + _HOUR_S
-    with database.writing(tenant) as writing:
-        return {
-            user: create_key(
-                writing, find_principal(writing.session, user), secret, "evals", end
-            )
-            for user in users
-        }  # fmt: skip
 
 
 if __name__ == "__main__":

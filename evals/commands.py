@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -14,9 +13,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from acl.directory import find_principal, find_tenant
-from acl.keys import create_key
-from evals.checks import stored
+from acl.directory import find_tenant
+from evals.checks import keys_of, stored
 from evals.compare import Compared, compare, read_gate
 from evals.own import ask_all, judged, read_questions, write_example
 from evals.report import Measure, Report, read_report
@@ -25,8 +23,6 @@ from evals.retrieval.quality import chosen_elsewhere, judge
 from pipeline.build import build_encoder
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
-
-_HOUR_S = 3600
 
 T = TypeVar("T")
 
@@ -94,14 +90,8 @@ def own(
     settings = load_settings()
     database = open_database(settings)
     tenant_id = find_tenant(database, tenant)
-    end = time.time() + _HOUR_S
-    with database.writing(tenant_id) as writing:
-        keys = {
-            who: create_key(
-                writing, find_principal(writing.session, who), settings.secret_bytes(), "eval", end
-            )
-            for who in sorted({each.asker for each in asked})
-        }
+    askers = (each.asker for each in asked)
+    keys = keys_of(database, tenant_id, askers, settings.secret_bytes())
     name_of, _ = stored(database, tenant_id)
     database.close()
     # In another order each seed: what one question leaves in a cache must help no other.

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from generation.types import Prompt
 
 # The header by which each router keeps a session on one replica; docs/engines.md names the
@@ -52,14 +54,15 @@ def gauge(text: str, *names: str) -> float | None:
 
     Returns: None if none of them is there or one has no number.
     """
-    found: list[float] = []
-    for line in text.splitlines():
-        if line.split("{", 1)[0].split(" ", 1)[0] not in names:
-            continue
-        try:
-            # After the labels comes the value, and perhaps a time.
-            rest = line.rpartition("}")[2] if "{" in line else line.partition(" ")[2]
-            found.append(float(rest.split()[0]))
-        except (ValueError, IndexError):
-            return None
+    # Parsed by the library, but only what may be meant: engines tell thousands of lines.
+    lines = (line for line in text.splitlines() if line.startswith(names))
+    try:
+        found = [
+            sample.value
+            for family in text_string_to_metric_families("\n".join(lines))
+            for sample in family.samples
+            if sample.name in names
+        ]
+    except ValueError:
+        return None
     return sum(found) if found else None

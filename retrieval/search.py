@@ -6,9 +6,10 @@ import numpy as np
 
 from acl.types import AccessScope
 from retrieval.fuse import fuse
+from retrieval.reach import ScopeReach
 from retrieval.settings import RetrievalSettings
 from retrieval.tenant_index import TenantIndex
-from retrieval.types import Hits, Vectors
+from retrieval.types import Hits, Ids, Vectors
 from retrieval.words import Lexicon
 
 QUESTION_TERMS = 128
@@ -34,11 +35,28 @@ def find(
     Raises: ValueError for an unfit vector; IndexUnsound if a guard around FAISS tripped.
     """
     reach = index.reach(scope.classes)
-    dense_ids, _ = index.dense(vector, reach, settings.legs_depth)
+    ids, dense, lexical = legs(index, lexicon, vector, text, reach, settings.legs_depth)
+    return fuse(ids, dense, lexical, settings.dense_weight)
+
+
+def legs(
+    index: TenantIndex,
+    lexicon: Lexicon,
+    vector: Vectors,
+    text: str,
+    reach: ScopeReach,
+    depth: int,
+) -> tuple[Ids, Vectors, Vectors]:
+    """Give what either leg finds in a reach, ascending by id, scored exactly in both.
+
+    Args: as `find`; depth: rows that each leg hands over.
+    Returns: int64 [n]; float32 [n] cosines; float32 [n] lexical scores, 0 without a shared term.
+    """
+    dense_ids, _ = index.dense(vector, reach, depth)
     matches = index.lexical(_cut(lexicon.terms(text)), reach)
-    lexical_ids, _ = matches.best(settings.legs_depth)
+    lexical_ids, _ = matches.best(depth)
     ids = np.union1d(dense_ids, lexical_ids)
-    return fuse(ids, index.cosines(ids, vector), index.matched(matches, ids), settings.dense_weight)
+    return ids, index.cosines(ids, vector), index.matched(matches, ids)
 
 
 def _cut(terms: list[str]) -> list[str]:

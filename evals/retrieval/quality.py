@@ -129,6 +129,7 @@ def _scoped(
     """Give quality under a scope, divided by that of an index of nothing but the scope."""
     chance = np.random.default_rng(seed)
     n = len(passages.texts)
+    documents = tuple(collection.texts)
     classes: Ids = chance.integers(1, _N_CLASSES + 1, n).astype(np.int64)
     index = index_of(passages, vectors, classes, np.arange(n, dtype=np.int64))
     found = []
@@ -137,7 +138,7 @@ def _scoped(
         keep = np.flatnonzero(np.isin(classes, allowed)).astype(np.int64)
         if not len(keep):
             continue
-        permitted = {tuple(collection.texts)[int(passages.documents[row])] for row in keep}
+        permitted = {documents[row] for row in passages.documents[keep].tolist()}
         qrels = {
             query: left for query, judged in collection.qrels.items()
             if (left := {d: r for d, r in judged.items() if d in permitted})

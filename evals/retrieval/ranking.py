@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from evals.retrieval.collection import Collection
 from evals.retrieval.vectors import Passages
 from retrieval.fuse import fuse
+from retrieval.layout import best_first
+from retrieval.search import legs
 from retrieval.settings import RetrievalSettings
 from retrieval.tenant_index import TenantIndex
 from retrieval.types import Changes, Ids, Rows, Vectors
@@ -21,57 +23,54 @@ Run = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What both legs found for a query: the union of their rows, scored exactly in both."""
+    """What the product's legs found for a query: rows, and the score of each in both legs."""
 
     ids: Ids
     dense: Vectors
     lexical: Vectors
-    dense_first: Ids
-    lexical_first: Ids
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """An index of a collection, and what was found in it, query by query."""
+    """What was found in a collection, query by query."""
 
     collection: Collection
-    documents: Sequence[str]
     passages: Passages
     found: Mapping[str, Found]
 
     def fused(self, dense_weight: float) -> Run:
         """Rank by the product's fusion."""
-        return self._run(
-            {
-                query: zip_ranked(fuse(each.ids, each.dense, each.lexical, dense_weight).ids)
-                for query, each in self.found.items()
-            }
-        )
+        return self._run(lambda each: fuse(each.ids, each.dense, each.lexical, dense_weight).ids)
 
     def dense(self) -> Run:
         """Rank by the dense leg alone."""
-        return self._run({q: zip_ranked(each.dense_first) for q, each in self.found.items()})
+        return self._run(lambda each: each.ids[best_first(each.ids, each.dense)])
 
     def lexical(self) -> Run:
-        """Rank by the lexical leg alone."""
-        return self._run({q: zip_ranked(each.lexical_first) for q, each in self.found.items()})
+        """Rank by the lexical leg alone: what shares a term."""
 
-    def _run(self, ranked: Mapping[str, Sequence[tuple[int, float]]]) -> Run:
-        """Turn rows into documents: the best passage of each, a query's own document left out."""
+        def ranked(each: Found) -> Ids:
+            shares = each.lexical > 0
+            ids = each.ids[shares]
+            return ids[best_first(ids, each.lexical[shares])]
+
+        return self._run(ranked)
+
+    def _run(self, ranked: Callable[[Found], Ids]) -> Run:
+        """Turn rows into documents: the best passage of each, a query's own document left out.
+
+        Scores keep the order, whatever breaks ties.
+        """
+        documents = tuple(self.collection.texts)
         run: Run = {}
-        for query, rows in ranked.items():
+        for query, each in self.found.items():
+            ids = ranked(each)
             scores: dict[str, float] = {}
-            for row, score in rows:
-                document = self.documents[int(self.passages.documents[row - 1])]
-                if document != query:
-                    scores.setdefault(document, score)
+            for place, row in enumerate(self.passages.documents[ids - 1].tolist()):
+                if documents[row] != query:
+                    scores.setdefault(documents[row], float(len(ids) - place))
             run[query] = scores
         return run
-
-
-def zip_ranked(ids: Ids) -> list[tuple[int, float]]:
-    """Give rows with scores that keep their order whatever breaks ties."""
-    return [(int(row), float(len(ids) - place)) for place, row in enumerate(ids)]
 
 
 def index_of(passages: Passages, vectors: Vectors, classes: Ids, keep: Ids) -> TenantIndex:
@@ -93,12 +92,10 @@ def search(
     """Ask every query through the product's legs. allowed: classes, ascending."""
     lexicon = Lexicon(settings.stem_language)
     reach = index.reach(allowed)
-    found = {}
-    for query, vector in queries.items():
-        dense, _ = index.dense(vector, reach, settings.legs_depth)
-        matches = index.lexical(lexicon.terms(collection.queries[query]), reach)
-        lexical, _ = matches.best(settings.legs_depth)
-        ids = np.union1d(dense, lexical)
-        scores = index.cosines(ids, vector), index.matched(matches, ids)
-        found[query] = Found(ids, *scores, dense, lexical)
-    return Searched(collection, tuple(collection.texts), passages, found)
+    found = {
+        query: Found(
+            *legs(index, lexicon, vector, collection.queries[query], reach, settings.legs_depth)
+        )
+        for query, vector in queries.items()
+    }
+    return Searched(collection, passages, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.generation.fake_server import ALLOWED, END, WORDS, FakeServer, event, word
 
@@ -116,29 +116,15 @@ NIM_1 = Wire(
     health="/v1/health/ready",
     metrics=("/v1/metrics", "num_requests_running 3\n"),
 )
-NIM_VLLM = Wire(
+NIM_VLLM = replace(
+    VLLM,
     kind="nim2-vllm",
-    allowed=VLLM.allowed,
-    unknown=None,
-    details=VLLM.details,
-    cached=4,
-    too_long=VLLM.too_long,
-    busy=VLLM.busy,
-    midway=VLLM.midway,
     health="/v1/health/ready",
     metrics=("/v1/metrics", "vllm:num_requests_running 3.0\n"),
-    forbidden_in_salt=VLLM.forbidden_in_salt,
-    salt_chars=128,
 )
-NIM_SGLANG = Wire(
+NIM_SGLANG = replace(
+    SGLANG,
     kind="nim2-sglang",
-    allowed=SGLANG.allowed,
-    unknown=None,
-    details=SGLANG.details,
-    cached=4,
-    too_long=SGLANG.too_long,
-    busy=SGLANG.busy,
-    midway=SGLANG.midway,
     health="/v1/health/ready",
     metrics=("/v1/metrics", "sglang:num_running_reqs 3.0\n"),
 )
@@ -179,16 +165,9 @@ OPENAI = Wire(
     midway=(event(nested("boom", "server_error", "server_error")),),
     health="/v1/models",
 )
-DEEPSEEK = Wire(
-    kind="openai",
-    allowed=ALLOWED,
-    unknown=OPENAI.unknown,
+DEEPSEEK = replace(
+    OPENAI,
     details={"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 3},
-    cached=4,
-    too_long=OPENAI.too_long,
-    busy=OPENAI.busy,
-    midway=OPENAI.midway,
-    health="/v1/models",
 )
 WIRES = {
     "vllm": VLLM,

@@ -89,8 +89,14 @@ def test_each_number_of_sequences_told_fits_and_one_more_does_not(
             assert make_plan(replace(asked, n_gpus=int(found[1]))).fits
 
 
-def test_what_fits_is_not_refused() -> None:
-    refuse_misfit(make_plan(wanted()))
+def test_as_many_sequences_as_fit_are_not_refused_and_one_more_is() -> None:
+    most = make_plan(wanted()).n_fit
+    full = make_plan(wanted(concurrency=most))
+
+    assert full.fits
+    refuse_misfit(full)  # would raise PlanRefused
+    with pytest.raises(PlanRefused, match=f"{most} sequences fit"):
+        refuse_misfit(make_plan(wanted(concurrency=most + 1)))
 
 
 @pytest.mark.parametrize(
