@@ -256,9 +256,6 @@ def build_house(
         explaining=Explaining(database, authority, log, now_s),
         audit=log,
         sandbox=sandbox,
-        memory=Memory(
-            database, authority, log, ledger,
-            gpu=settings.retrieval.gpu, width=encoder.width, now_s=now_s,
-        ),
+        memory=Memory(database, ledger, gpu=settings.retrieval.gpu, width=encoder.width),
         pool=pool,
     )  # fmt: skip

@@ -1,18 +1,12 @@
-"""Who holds which bytes and why, for operators: all of it on this machine, a tenant's over HTTP."""
+"""Who holds which bytes and why, for operators: on this machine, and over HTTP."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from acl.audit import AuditLog
-from acl.authorize import Authority
 from acl.directory import tenants
 from acl.session import Database
-from acl.types import Action, Level, Principal, Resource
-from pipeline.decide import Door
 from pipeline.ledger import MAPPED, RAM, Ledger
 from pipeline.machine import gpu_memory, process_memory
 from retrieval.sizes import building_nbytes
@@ -72,54 +66,19 @@ class WholeMemory:
     passages_fit: int
 
 
-@dataclass(frozen=True, slots=True)
-class TenantMemory:
-    """What one tenant's index holds, by leg. mapped: in files, so no part of any budget."""
-
-    held: dict[str, int]
-    mapped: int
-
-
 class Memory:
-    """Reads the ledger for those who may see it. Calls block."""
+    """Reads the ledger for operators: it counts every tenant. Calls block."""
 
     def __init__(
-        self,
-        database: Database,
-        authority: Authority,
-        log: AuditLog,
-        ledger: Ledger,
-        *,
-        gpu: int | None = None,
-        width: int = 0,
-        now_s: Callable[[], float] = time.time,
+        self, database: Database, ledger: Ledger, *, gpu: int | None = None, width: int = 0
     ) -> None:
         self._database = database
-        self._door = Door(database, authority, log, now_s)
         self._ledger = ledger
         self._gpu = gpu
         self._width = width
 
-    def of_tenant(self, asker: Principal) -> TenantMemory:
-        """Say what the asker's tenant holds; needs manage on the tenant.
-
-        Nothing of budgets and of what is free: both would tell of other tenants (law 10).
-        Raises: NotAllowed.
-        """
-        with self._door.reading(asker, "memory.read", "tenant") as visit:
-            visit.require(Action.MANAGE, Resource(Level.TENANT))
-        held = self._ledger.held()
-        prefix = f"index/{asker.tenant}/"
-        own = {
-            owner.removeprefix(prefix): nbytes
-            for owner, nbytes in held.get(RAM, {}).items()
-            if owner.startswith(prefix)
-        }
-        mapped = held.get(MAPPED, {})
-        return TenantMemory(own, sum(n for o, n in mapped.items() if o.startswith(prefix)))
-
     def whole(self) -> WholeMemory:
-        """Say everything of this process. For who runs it alone: it counts every tenant."""
+        """Say everything of this process."""
         names = {found: name for name, found in tenants(self._database).items()}
         held = self._ledger.held()
         devices = sorted(
@@ -130,7 +89,7 @@ class Memory:
         return WholeMemory(shown, max(0, self._ledger.free(RAM)) * 1000 // one)
 
     def whole_json(self) -> bytes:
-        """Give `whole` as JSON, for who looks in from outside the process."""
+        """Give `whole` as JSON."""
         return json.dumps(asdict(self.whole())).encode()
 
     def _device(self, device: str, held: dict[str, int], names: dict[str, str]) -> DeviceMemory:

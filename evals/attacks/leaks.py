@@ -82,7 +82,7 @@ def _requests(ground: Ground) -> Iterator[tuple[str, str, dict[str, object]]]:
         f"/v1/documents/{own}", f"/v1/documents/{own}/text", f"/v1/documents/{own}/acl",
         f"/v1/documents/{own}/passages/1", f"/v1/documents/{own}/passages/9", "/v1/models",
         "/v1/documents/doc_0000000000000000000000", "/v1/grants?type=tenant", "/metrics",
-        "/v1/grants?type=collection&path=closed", "/healthz", "/readyz", "/nowhere",
+        "/v1/memory", "/v1/grants?type=collection&path=closed", "/healthz", "/readyz", "/nowhere",
         "/v1/explain?type=collection&path=closed&principal=user:bo&action=read",
         "/v1/groups/inner",
     ):  # fmt: skip
