@@ -64,9 +64,9 @@ def test_heads_may_differ_by_layer_and_have_widths_of_their_own() -> None:
 def test_what_is_no_model_file_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_bytes(b"PK..")
-    with pytest.raises(EngineDown, match="no GGUF"):
+    with pytest.raises(EngineDown, match="can't be read"):
         read_header(other)
-    with pytest.raises(EngineDown, match="version 2 or 3"):
+    with pytest.raises(EngineDown, match="can't be read"):
         read_header(written(tmp_path / "old", ENTRIES, version=1))
     cut = written(tmp_path / "cut", ENTRIES)
     cut.write_bytes(cut.read_bytes()[:60])
