@@ -49,8 +49,6 @@ class Ground:
     In acme everyone reads `open`; `closed` is read by group:inner (ana); bo is nobody special;
     mo manages the tenant; wes writes to `open` and `drop`, which ana reads, and reads neither
     of `closed` and `drop`. zoe is of another tenant, rival.
-
-    hidden: whether what bo may not read is there; a second ground without it is the other world.
     """
 
     url: str
@@ -168,7 +166,8 @@ class Ground:
 def open_ground(*, hidden: bool = True, **environment: str) -> Iterator[Ground]:
     """Start a server over an empty folder, fill it, and stop it in the end.
 
-    Args: environment: more settings of the server, OSTIARY_ left out.
+    Args: hidden: whether what bo may not read is there; a second ground without it is the other
+        world. environment: more settings of the server, OSTIARY_ left out.
     """
     with (
         tempfile.TemporaryDirectory(prefix="ostiary-attacks-") as space,
