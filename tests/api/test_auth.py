@@ -19,7 +19,7 @@ ROUTES = [
     ("DELETE", "/v1/documents/x"), ("GET", "/v1/grants"), ("POST", "/v1/grants"),
     ("DELETE", "/v1/grants"), ("GET", "/v1/groups"), ("POST", "/v1/groups"),
     ("GET", "/v1/groups/x"), ("PUT", "/v1/groups/x/members/user:x"),
-    ("DELETE", "/v1/groups/x/members/user:x"), ("GET", "/v1/explain"), ("GET", "/v1/memory"),
+    ("DELETE", "/v1/groups/x/members/user:x"), ("GET", "/v1/explain"),
 ]  # fmt: skip
 
 
@@ -33,9 +33,18 @@ def test_every_route_with_data_turns_away_who_has_no_key_before_it_reads_anythin
     assert {each.headers["www-authenticate"] for each in responses} == {"Bearer"}
 
 
+@pytest.mark.parametrize("url", ["/metrics", "/v1/memory"])
+def test_what_is_the_operators_is_not_there_for_others(still_home: Home, url: str) -> None:
+    responses = [still_home.ask(who, "GET", url) for who in (None, "bo", "mo", "tess")]
+
+    assert {each.status_code for each in responses} == {404}
+    assert len({each.text for each in responses}) == 1
+
+
 def test_the_list_of_routes_above_is_whole(still_home: Home) -> None:
     told = {url.split("/x")[0].split("?")[0] for _, url in ROUTES}
-    open_to_all = {"/healthz", "/readyz", "/metrics"}
+    # The last two are the operator's: for everybody else, keys or none, there is nothing there.
+    open_to_all = {"/healthz", "/readyz", "/metrics", "/v1/memory"}
 
     found = {
         (method, each.path)
