@@ -47,7 +47,7 @@ def quality(
     settings = load_settings()
     loaded = build_encoder(encoder, settings.threads)
     quiet = Console(stderr=True)
-    collections = [_or_refuse(load_collection, folder) for folder in folders]
+    collections = [or_refuse(load_collection, folder) for folder in folders]
     with quiet.status("Reading") as status:
         done = [
             judge(each, loaded, settings.retrieval, seed, chunked=chunked, told=status.update)
@@ -63,7 +63,7 @@ def quality(
     left = () if settings.retrieval.reranker != "fusion" else (
         "reranked: no reranker is set, so the order of fusion is what is served",
     )  # fmt: skip
-    _write(Report("Quality of retrieval", seed, made_of, tuple(measures), left), out)
+    write(Report("Quality of retrieval", seed, made_of, tuple(measures), left), out)
 
 
 def init(
@@ -86,7 +86,7 @@ def own(
     seed: Seed = 1,
 ) -> None:
     """Ask a running server your own questions, as the people they name."""
-    asked = _or_refuse(read_questions, questions)
+    asked = or_refuse(read_questions, questions)
     settings = load_settings()
     database = open_database(settings)
     tenant_id = find_tenant(database, tenant)
@@ -105,7 +105,7 @@ def own(
     models = ", ".join(each["id"] for each in model.json()["data"])
     made_of = {"server": url, "models": models, "questions": questions.name}
     report = Report("Own questions", seed, made_of, tuple(judged(done, seed, answers=answers)))
-    _write(report, out)
+    write(report, out)
 
 
 def compare_reports(
@@ -114,8 +114,8 @@ def compare_reports(
     gate: Annotated[Path | None, typer.Option(help="Rules as YAML; docs/evals.md.")] = None,
 ) -> None:
     """Say what changed between two reports; exit 1 with what a gate refuses."""
-    rules = None if gate is None else _or_refuse(read_gate, gate)
-    reports = [_or_refuse(read_report, path) for path in (base, new)]
+    rules = None if gate is None else or_refuse(read_gate, gate)
+    reports = [or_refuse(read_report, path) for path in (base, new)]
     try:
         found = compare(reports[0], reports[1], rules)
     except ValueError as failure:
@@ -141,7 +141,8 @@ def _table(found: Iterable[Compared]) -> Table:
     return table
 
 
-def _write(report: Report, out: Path) -> None:
+def write(report: Report, out: Path) -> None:
+    """Write a report to a folder, and its figures to the terminal."""
     report.write(out)
     table = Table("measure", "value", "95 %", "n", "", box=None)
     for m in report.measures:
@@ -156,7 +157,7 @@ def _interval(measure: Measure) -> str:
     return f"{measure.low:.3f} to {measure.high:.3f}"
 
 
-def _or_refuse(read: Callable[[Path], T], path: Path) -> T:
+def or_refuse(read: Callable[[Path], T], path: Path) -> T:
     """Read a file that the user named; what is wrong with it is told on one line."""
     try:
         return read(path)

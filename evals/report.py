@@ -43,6 +43,15 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Glance:
+    """A table to begin with: what a reader with a minute looks at."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A run of a suite. made_of: names of models, index version and whatever else decided it."""
 
@@ -51,6 +60,7 @@ class Report:
     made_of: Mapping[str, str]
     measures: tuple[Measure, ...]
     left_out: tuple[str, ...] = ()
+    glances: tuple[Glance, ...] = ()
 
     def measure(self, name: str) -> Measure | None:
         """Give a measure by its name."""
@@ -61,6 +71,7 @@ class Report:
         whole = {
             "suite": self.suite, "seed": self.seed, "machine": machine(), "versions": versions(),
             "made_of": dict(self.made_of), "left_out": list(self.left_out),
+            "glances": [asdict(each) for each in self.glances],
             "measures": [asdict(each) for each in self.measures],
         }  # fmt: skip
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
@@ -68,6 +79,9 @@ class Report:
     def as_markdown(self) -> str:
         """Give tables, one a group."""
         lines = [f"# {self.suite}", "", _facts(self), ""]
+        for each in self.glances:
+            lines += [f"## {each.title}", "", _piped(each.head), _piped(["---"] * len(each.head))]
+            lines += [*map(_piped, each.rows), ""]
         for group, measures in self._groups().items():
             lines += [f"## {group}", "", "| | value | 95 % | n | |", "|---|---|---|---|---|"]
             lines += [
@@ -81,6 +95,7 @@ class Report:
     def as_html(self) -> str:
         """Give one file without scripts: tables with bars."""
         parts = [f"<h1>{escape(self.suite)}</h1><p>{escape(_facts(self))}</p>"]
+        parts += [_glanced(each) for each in self.glances]
         for group, measures in self._groups().items():
             rows = "".join(_row(m, measures) for m in measures)
             parts.append(f"<h2>{escape(group)}</h2><table>{rows}</table>")
@@ -108,9 +123,15 @@ def read_report(path: Path) -> Report:
         measures = tuple(
             Measure(**{**each, "better": Better(each["better"])}) for each in found["measures"]
         )
-        return Report(
-            found["suite"], found["seed"], found["made_of"], measures, tuple(found["left_out"])
+        # Reports from before there were tables to begin with have none.
+        glances = tuple(
+            Glance(each["title"], tuple(each["head"]), tuple(map(tuple, each["rows"])))
+            for each in found.get("glances", ())
         )
+        return Report(
+            found["suite"], found["seed"], found["made_of"], measures, tuple(found["left_out"]),
+            glances,
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError, UnicodeDecodeError) as failure:
         raise ValueError(f"{path} is no report of `ostiary eval`: {failure!r}") from failure
 
@@ -148,6 +169,18 @@ def _facts(report: Report) -> str:
     return f"Seed {report.seed}. {made}. {where}."
 
 
+def _piped(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _glanced(glance: Glance) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in glance.head)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in glance.rows
+    )
+    return f"<h2>{escape(glance.title)}</h2><table><tr>{head}</tr>{rows}</table>"
+
+
 def _rest(measure: Measure) -> str:
     return measure.name.partition("/")[2] or measure.name
 
@@ -179,7 +212,8 @@ def _last(measure: Measure) -> str:
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>TITLE</title>
 <style>body{font:15px/1.45 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}
-table{border-collapse:collapse}td{padding:.2em .8em .2em 0;border-bottom:1px solid #ddd}</style>
+table{border-collapse:collapse}
+td,th{text-align:left;padding:.2em .8em .2em 0;border-bottom:1px solid #ddd}</style>
 </head><body>
 BODY
 </body></html>

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,11 +27,10 @@ from acl.keys import create_key
 from acl.session import Database, Writing
 from acl.types import Action, Effect, Grant, Kind, Level, Resource
 from evals.attacks.engine import RecordingEngine, recording_engine
+from evals.server import serving
 from pipeline.migrate import open_database
 from pipeline.settings import Settings, load_settings
 
-_START_S = 60.0
-_STOP_S = 20.0
 _SYLLABLES = ("ba", "do", "fi", "ku", "lem", "nor", "pas", "rit", "sul", "tev", "vo", "zan")
 WORDS = (
     "heron", "weir", "gate", "ledger", "badge", "canteen", "winter", "boiler", "lamp", "river",
@@ -186,7 +183,7 @@ def open_ground(*, hidden: bool = True, **environment: str) -> Iterator[Ground]:
         database = open_database(settings)
         tenants = {name: create_tenant(database, name) for name in ("acme", "rival")}
         log = folder / "server.log"
-        with _server(log, {**outside, **{f"OSTIARY_{n}": v for n, v in chosen.items()}}) as started:
+        with serving(log, {**outside, **{f"OSTIARY_{n}": v for n, v in chosen.items()}}) as started:
             process, url = started
             ground = Ground(url, engine, settings, database, log, tenants, process)
             try:
@@ -196,35 +193,6 @@ def open_ground(*, hidden: bool = True, **environment: str) -> Iterator[Ground]:
             finally:
                 ground.client.close()
                 database.close()
-
-
-@contextmanager
-def _server(
-    log: Path, environment: Mapping[str, str]
-) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    command = [str(Path(sys.executable).with_name("ostiary")), "serve", "--port", "0"]
-    with (
-        log.open("wb") as file,
-        subprocess.Popen(command, env=dict(environment), stdout=file, stderr=file) as process,  # noqa: S603
-    ):
-        try:
-            yield process, _address(log, process)
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_S)
-            process.kill()
-
-
-def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end and process.poll() is None:
-        if found := re.search(r"serves at\s+(\S+)", log.read_text()):
-            with suppress(httpx.TransportError):
-                if httpx.get(f"{found[1]}/healthz").status_code == 200:
-                    return found[1]
-        time.sleep(0.05)
-    raise RuntimeError(f"the server did not start: {log.read_text()[-500:]}")
 
 
 def _at(writing: Writing, path: str) -> Resource:
