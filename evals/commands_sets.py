@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +12,13 @@ from rich.console import Console
 from rich.progress import track
 
 from acl.directory import find_tenant
+from evals import answered as worth
 from evals import rights as judging
+from evals.answering import answer_set
 from evals.checks import keys_of, load_rights, stored
-from evals.commands import Out, or_refuse, write
+from evals.commands import Out, Seed, or_refuse, write
+from evals.opinion import Judge
+from evals.questions import load_questions
 from evals.report import Measure, Report
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
@@ -26,6 +30,7 @@ _NEVER = ("leak", "fewer results than there are", "allowed and not opened", "exp
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("rights")(rights)
+    app.command("answers")(answers)
 
 
 def rights(
@@ -58,6 +63,53 @@ def rights(
     report = rights_report(done, url if tenant else "a server of its own for each set")
     write(report, out)
     raise typer.Exit(1 if faults(report.measures) else 0)
+
+
+def answers(
+    folders: Annotated[list[Path], typer.Argument(help="documents and questions as JSONL.")],
+    out: Out,
+    n: Annotated[int, typer.Option("--n", min=0, help="So many of each; 0 for all.")] = 50,
+    seed: Seed = 1,
+    judge_url: Annotated[
+        str, typer.Option(help="A judge's endpoint, up to /v1. It gets questions and answers.")
+    ] = "",
+    judge_model: Annotated[str, typer.Option(help="The judge's model.")] = "",
+    judge_key: Annotated[str, typer.Option(envvar="OSTIARY_JUDGE_KEY")] = "",
+) -> None:
+    """Ask question collections end to end, each on a server of its own; exit 1 on a bad citation.
+
+    The engine and the models are those of your settings.
+    """
+    if bool(judge_url) != bool(judge_model):
+        raise typer.BadParameter("a judge needs --judge-url and --judge-model")
+    sets = [or_refuse(load_questions, each) for each in folders]
+    head = {"Authorization": f"Bearer {judge_key}"} if judge_key else {}
+    with (
+        httpx.Client(base_url=judge_url, headers=head, timeout=60) as client,
+        Console(stderr=True).status("Starting") as status,
+    ):
+        judge = Judge(client, judge_model) if judge_url else None
+        done = {each.name: answer_set(each, out, n, seed, status.update, judge) for each in sets}
+    report = answers_report(done, seed, judge_model)
+    write(report, out)
+    bad = [m for m in report.measures if m.name.endswith(worth.INVALID) and m.value > 0]
+    raise typer.Exit(1 if bad else 0)
+
+
+def answers_report(done: Mapping[str, worth.Done], seed: int, judge: str) -> Report:
+    """Give the report of question sets, and of all of them together."""
+    measures = [m for name, each in done.items() for m in worth.measures_of(name, each)]
+    if len(done) > 1:
+        every = [pair for each in done.values() for pair in each]
+        measures += worth.measures_of("all", every)
+    settings = load_settings()
+    engine = settings.generation.base_url or "embedded"
+    made_of = {
+        "engine": f"{engine} {settings.generation.model}", "encoder": settings.retrieval.encoder,
+        "judge": judge or "none",
+    }  # fmt: skip
+    left = () if judge else ("an outside model's judgement: none was named",)
+    return Report("Answers", seed, made_of, tuple(measures), left, (worth.glance(measures),))
 
 
 def rights_report(done: dict[str, list[judging.Doors]], server: str) -> Report:
