@@ -68,6 +68,11 @@ def glance(measures: Sequence[Measure]) -> Glance:
     return Glance("Answers: value (taken over)", ("set", *_HEADS), tuple(rows))
 
 
+def faults(measures: Sequence[Measure]) -> tuple[str, ...]:
+    """Name what must never be seen and was."""
+    return tuple(f"{m.name}: {m.note}" for m in measures if m.name.endswith(INVALID) and m.value)
+
+
 def _containment(question: SetQuestion, answered: Answered) -> float:
     if question.answers_all_of:
         return contains_all(answered.text, question.answers_all_of)

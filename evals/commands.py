@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 
 import httpx
 import typer
+from pydantic import BaseModel, ValidationError
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from acl.directory import find_tenant
-from evals.checks import keys_of, stored
+from acl.errors import AclError
 from evals.compare import Compared, compare, read_gate
-from evals.own import ask_all, judged, read_questions, write_example
+from evals.config import Own, Quality, Suite
+from evals.own import write_example
 from evals.report import Measure, Report, read_report
-from evals.retrieval.collection import load_collection
-from evals.retrieval.quality import chosen_elsewhere, judge
-from pipeline.build import build_encoder
-from pipeline.migrate import open_database
-from pipeline.settings import load_settings
+from evals.suites import run_suite, together
 
 T = TypeVar("T")
+A = TypeVar("A", bound=BaseModel)
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of report.json, .md and .html.")]
 Seed = Annotated[int, typer.Option(help="Of every choice that is drawn.")]
@@ -44,26 +40,8 @@ def quality(
     chunked: Annotated[bool, typer.Option(help="Measure the product's passages too.")] = False,
 ) -> None:
     """Measure each stage of retrieval on collections with judgements."""
-    settings = load_settings()
-    loaded = build_encoder(encoder, settings.threads)
-    quiet = Console(stderr=True)
-    collections = [or_refuse(load_collection, folder) for folder in folders]
-    with quiet.status("Reading") as status:
-        done = [
-            judge(each, loaded, settings.retrieval, seed, chunked=chunked, told=status.update)
-            for each in collections
-        ]
-        status.update("Choosing weights")
-        measures = [m for each in done for m in each.measures] + chosen_elsewhere(done, seed)
-    made_of = {
-        "encoder": loaded.name, "dense weight": f"{settings.retrieval.dense_weight:g}",
-        "depth of legs": str(settings.retrieval.legs_depth),
-        **{each.name: f"sha256 {each.digest[:12]}" for each in collections},
-    }  # fmt: skip
-    left = () if settings.retrieval.reranker != "fusion" else (
-        "reranked: no reranker is set, so the order of fusion is what is served",
-    )  # fmt: skip
-    write(Report("Quality of retrieval", seed, made_of, tuple(measures), left), out)
+    asked = asked_of(Quality, collections=folders, encoder=encoder, chunked=chunked)
+    finished({"quality": asked}, out, seed)
 
 
 def init(
@@ -86,26 +64,8 @@ def own(
     seed: Seed = 1,
 ) -> None:
     """Ask a running server your own questions, as the people they name."""
-    asked = or_refuse(read_questions, questions)
-    settings = load_settings()
-    database = open_database(settings)
-    tenant_id = find_tenant(database, tenant)
-    askers = (each.asker for each in asked)
-    keys = keys_of(database, tenant_id, askers, settings.secret_bytes())
-    name_of, _ = stored(database, tenant_id)
-    database.close()
-    # In another order each seed: what one question leaves in a cache must help no other.
-    random.Random(seed).shuffle(asked)  # noqa: S311 - an order
-    with httpx.Client(base_url=url, timeout=settings.timeout_s + 5) as client:
-        asking = ask_all(client, asked, keys.__getitem__, name_of, answers=answers)
-        done = list(track(asking, "Asking", len(asked), console=Console(stderr=True)))
-        model = client.get(
-            "/v1/models", headers={"Authorization": f"Bearer {keys[asked[0].asker]}"}
-        )
-    models = ", ".join(each["id"] for each in model.json()["data"])
-    made_of = {"server": url, "models": models, "questions": questions.name}
-    report = Report("Own questions", seed, made_of, tuple(judged(done, seed, answers=answers)))
-    write(report, out)
+    asked = asked_of(Own, questions=questions, tenant=tenant, url=url, answers=answers)
+    finished({"own": asked}, out, seed)
 
 
 def compare_reports(
@@ -139,6 +99,38 @@ def _table(found: Iterable[Compared]) -> Table:
                 f"{each.change:+.4f}", p,
             )  # fmt: skip
     return table
+
+
+def asked_of(kind: type[A], **options: object) -> A:
+    """Make what a suite is asked of a command's options; a fault is told on one line."""
+    try:
+        return kind.model_validate(options)
+    except ValidationError as failure:
+        raise typer.BadParameter("; ".join(e["msg"] for e in failure.errors())) from None
+
+
+def finished(suites: Mapping[str, Suite], out: Path, seed: int) -> NoReturn:
+    """Run suites, write their report, and end: with 1 if one found what must never be.
+
+    One of several that fails is a fault in the report; the others are run all the same.
+    """
+    reports: list[Report] = []
+    with Console(stderr=True).status("Starting") as status:
+        for name, suite in suites.items():
+            try:
+                done = run_suite(suite, out, seed, status.update)
+            except (OSError, ValueError, KeyError, RuntimeError, AclError, httpx.HTTPError) as why:
+                if len(suites) == 1:
+                    raise typer.BadParameter(f"{why}") from None
+                done = Report(name, seed, {}, (), faults=(f"did not finish: {why}",))
+            if len(suites) > 1:
+                done.write(out / name)
+            reports.append(done)
+    report = together(reports, seed) if len(reports) > 1 else reports[0]
+    write(report, out)
+    for each in report.faults:
+        Console(stderr=True).print(each, style="bold red")
+    raise typer.Exit(1 if report.faults else 0)
 
 
 def write(report: Report, out: Path) -> None:

@@ -53,7 +53,10 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run of a suite. made_of: names of models, index version and whatever else decided it."""
+    """A run of a suite. made_of: names of models, index version and whatever else decided it.
+
+    faults: what must never be and was; a command that finds one ends with 1.
+    """
 
     suite: str
     seed: int
@@ -61,6 +64,7 @@ class Report:
     measures: tuple[Measure, ...]
     left_out: tuple[str, ...] = ()
     glances: tuple[Glance, ...] = ()
+    faults: tuple[str, ...] = ()
 
     def measure(self, name: str) -> Measure | None:
         """Give a measure by its name."""
@@ -71,6 +75,7 @@ class Report:
         whole = {
             "suite": self.suite, "seed": self.seed, "machine": machine(), "versions": versions(),
             "made_of": dict(self.made_of), "left_out": list(self.left_out),
+            "faults": list(self.faults),
             "glances": [asdict(each) for each in self.glances],
             "measures": [asdict(each) for each in self.measures],
         }  # fmt: skip
@@ -79,6 +84,7 @@ class Report:
     def as_markdown(self) -> str:
         """Give tables, one a group."""
         lines = [f"# {self.suite}", "", _facts(self), ""]
+        lines += [f"- **Fault: {each}**" for each in self.faults] + [""] * bool(self.faults)
         for each in self.glances:
             lines += [f"## {each.title}", "", _piped(each.head), _piped(["---"] * len(each.head))]
             lines += [*map(_piped, each.rows), ""]
@@ -95,6 +101,7 @@ class Report:
     def as_html(self) -> str:
         """Give one file without scripts: tables with bars."""
         parts = [f"<h1>{escape(self.suite)}</h1><p>{escape(_facts(self))}</p>"]
+        parts += [f"<p><strong>Fault: {escape(each)}</strong></p>" for each in self.faults]
         parts += [_glanced(each) for each in self.glances]
         for group, measures in self._groups().items():
             rows = "".join(_row(m, measures) for m in measures)
@@ -123,14 +130,14 @@ def read_report(path: Path) -> Report:
         measures = tuple(
             Measure(**{**each, "better": Better(each["better"])}) for each in found["measures"]
         )
-        # Reports from before there were tables to begin with have none.
+        # Older reports have no tables to begin with, and no faults.
         glances = tuple(
             Glance(each["title"], tuple(each["head"]), tuple(map(tuple, each["rows"])))
             for each in found.get("glances", ())
         )
         return Report(
             found["suite"], found["seed"], found["made_of"], measures, tuple(found["left_out"]),
-            glances,
+            glances, tuple(found.get("faults", ())),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, UnicodeDecodeError) as failure:
         raise ValueError(f"{path} is no report of `ostiary eval`: {failure!r}") from failure

@@ -16,6 +16,9 @@ from evals.kept import Kept
 from evals.report import Better, Glance, Measure
 from evals.server import Installation, installation
 
+# What must never be seen.
+NEVER = ("leak", "fewer results than there are", "allowed and not opened", "explained wrongly")
+
 _JUDGE = "user:ostiary-judge"
 _FILES = ("documents.jsonl", "principals.jsonl", "checks.jsonl")
 
@@ -133,6 +136,13 @@ def glance(measures: Sequence[Measure]) -> Glance:
         rows.append((one, *("" if m is None else f"{round(m.value * m.n)} of {m.n}"
                             for m in cells)))  # fmt: skip
     return Glance("Rights", ("set", *heads), tuple(rows))
+
+
+def faults(measures: Sequence[Measure]) -> tuple[str, ...]:
+    """Name what must never be seen and was."""
+    return tuple(
+        f"{m.name}: {m.note}" for m in measures if m.name.rpartition("/")[2] in NEVER and m.value
+    )
 
 
 def _rate(name: str, events: int, n: int) -> Measure:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evals.report import Measure
+from evals.report import Glance, Measure
 from evals.retrieval.collection import Collection
 from evals.retrieval.measures import HEADLINE, difference, headline, measured
 from evals.retrieval.ranking import Searched, index_of, search
@@ -21,6 +21,9 @@ from retrieval.types import Ids, Parsed, Vectors
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 _SHARES = {"5 %": 0.05, "30 %": 0.3}
 _N_CLASSES = 200
+_STAGES = (
+    "lexical", "dense", "fused", "fused, weight chosen on the others", "fused, product's passages",
+)  # fmt: skip
 
 Told = Callable[[str], object]
 
@@ -103,6 +106,17 @@ def chosen_elsewhere(judged: Sequence[Quality], seed: int) -> list[Measure]:
         for weight in WEIGHTS
     ]
     return found
+
+
+def glance(measures: Sequence[Measure]) -> Glance:
+    """Give a row a collection, a column a stage."""
+    by_name = {each.name: each for each in measures}
+    names = [n for n in dict.fromkeys(m.name.split("/")[0] for m in measures) if n != "weights"]
+    rows = []
+    for name in names:
+        cells = [by_name.get(f"{name}/{stage}/{HEADLINE}") for stage in _STAGES]
+        rows.append((name, *("" if m is None else f"{m.value:.3f}" for m in cells)))
+    return Glance(HEADLINE, ("collection", *_STAGES), tuple(rows))
 
 
 def _searched(
