@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ class Kept:
     The first line says what the results rest on (server, models, seed, data); a file that rests
     on anything else is begun anew: results of two runs are never mixed. A last line that was
     cut off by a kill is dropped.
+    Raises: ValueError if another run writes there.
 
     done: results by id, from before and of now.
     """
@@ -23,13 +25,20 @@ class Kept:
     def __init__(self, path: Path, rests_on: Mapping[str, str]) -> None:
         self.done: dict[str, dict[str, object]] = {}
         head: dict[str, object] = {"rests_on": dict(rests_on)}
-        lines = _read(path) if path.exists() else []
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file: IO[str] = os.fdopen(handle, "r+", encoding="utf-8")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise ValueError(f"another run writes to {path}") from None
+        os.fchmod(handle, 0o600)
+        lines = _read(self._file)
         for line in lines[1:] if lines and lines[0] == head else ():
             self.done[str(line["id"])] = line
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        self._file: IO[str] = os.fdopen(handle, "w", encoding="utf-8")
-        os.fchmod(handle, 0o600)
+        self._file.seek(0)
+        self._file.truncate()
         for line in (head, *self.done.values()):
             self._write(line)
 
@@ -54,9 +63,9 @@ class Kept:
         self._file.flush()
 
 
-def _read(path: Path) -> list[dict[str, object]]:
+def _read(file: IO[str]) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
-    for raw in path.read_text(encoding="utf-8").splitlines():
+    for raw in file:
         try:
             line = json.loads(raw)
         except ValueError:

@@ -23,7 +23,7 @@ from evals.questions import load_questions
 from evals.report import Report
 from evals.retrieval.collection import load_collection
 from evals.retrieval.quality import chosen_elsewhere, glance, judge
-from pipeline.build import build_encoder
+from pipeline.build import build_encoder, build_reranker
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
 
@@ -54,19 +54,22 @@ def quality(asked: Quality, seed: int, told: Told) -> Report:
     """Measure each stage of retrieval on collections with judgements."""
     settings = load_settings()
     loaded = build_encoder(asked.encoder, settings.threads)
+    reranker = None if settings.retrieval.reranker == "fusion" else build_reranker(settings)
     collections = [load_collection(folder) for folder in asked.collections]
     done = [
-        judge(each, loaded, settings.retrieval, seed, chunked=asked.chunked, told=told)
+        judge(each, loaded, settings.retrieval, seed, chunked=asked.chunked, reranker=reranker,
+              told=told)
         for each in collections
-    ]
+    ]  # fmt: skip
     told("Choosing weights")
     measures = [m for each in done for m in each.measures] + chosen_elsewhere(done, seed)
     made_of = {
         "encoder": loaded.name, "dense weight": f"{settings.retrieval.dense_weight:g}",
         "depth of legs": str(settings.retrieval.legs_depth),
+        "reranker": settings.retrieval.reranker_model or settings.retrieval.reranker,
         **{each.name: f"sha256 {each.digest[:12]}" for each in collections},
     }  # fmt: skip
-    left = () if settings.retrieval.reranker != "fusion" else (
+    left = () if reranker is not None else (
         "reranked: no reranker is set, so the order of fusion is what is served",
     )  # fmt: skip
     return Report("Quality of retrieval", seed, made_of, tuple(measures), left, (glance(measures),))

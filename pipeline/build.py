@@ -42,7 +42,13 @@ from retrieval.encode import Encoder, SentenceEncoder
 from retrieval.hashed import HashedEncoder
 from retrieval.lists.codes import self_test
 from retrieval.parse import ParseLimits
-from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker, Reranker
+from retrieval.rerank import (
+    ChosenReranker,
+    CrossEncoderReranker,
+    FusionOrder,
+    RemoteReranker,
+    Reranker,
+)
 from retrieval.sandbox import Sandbox
 from retrieval.words import Lexicon
 
@@ -189,6 +195,13 @@ def build_engine(settings: Settings, ledger: Ledger | None = None) -> Engine:
 
 def build_reranker(settings: Settings) -> Reranker:
     """Make the reranker that the settings name. Raises: ModelMissing."""
+    found, chosen = _named_reranker(settings), settings.retrieval.rerank_collections
+    if not chosen or found.kind == FusionOrder.kind:
+        return found
+    return ChosenReranker(found, chosen)
+
+
+def _named_reranker(settings: Settings) -> Reranker:
     retrieval = settings.retrieval
     if retrieval.reranker == "cross-encoder":
         return CrossEncoderReranker(retrieval.reranker_model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from acl.errors import StorageFull
@@ -22,6 +23,8 @@ from pipeline.types import Stage
 from retrieval.settings import RetrievalSettings
 
 _SECRET_BYTES = 32
+# Of retrieval and generation: what is a list of texts.
+_LISTS = frozenset({"link_hosts", "rerank_collections"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,17 @@ class Settings(BaseSettings):
     retrieval: RetrievalSettings = RetrievalSettings()
     generation: GenerationSettings = GenerationSettings()
 
+    @field_validator("retrieval", "generation", mode="before")
+    @classmethod
+    def _lists_are_json(cls, group: object) -> object:
+        """Read lists, which the library reads as JSON in models but not in dataclasses."""
+        if not isinstance(group, dict):
+            return group
+        return {
+            name: _listed(name, value) if name in _LISTS and isinstance(value, str) else value
+            for name, value in group.items()
+        }
+
     @model_validator(mode="after")
     def _legs_reach_the_deepest_search(self) -> Self:
         if self.retrieval.legs_depth < self.max_depth:
@@ -149,6 +163,17 @@ def load_settings(**overrides: object) -> Settings:
             for fault in failure.errors(include_input=False)
         )
         raise SettingsRefused(f"settings are wrong: {faults}") from None
+
+
+def _listed(name: str, text: str) -> list[str]:
+    """Give the texts of a JSON list. Raises: ValueError for anything else."""
+    try:
+        found = json.loads(text or "[]")
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError(f'{name} needs a JSON list of texts, such as ["one", "two"]')
+    return found
 
 
 def _kept(path: Path) -> str:

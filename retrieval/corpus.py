@@ -148,12 +148,14 @@ def standing(session: Session, ids: Iterable[int], scope: AccessScope) -> dict[i
         select(
             PassageRow.id, DocumentRow.public_id, PassageRow.ordinal, DocumentRow.class_id,
             ContentRow.title, PassageRow.text, PassageRow.start, PassageRow.end, PassageRow.page,
+            CollectionRow.path,
         )
         .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
+        .join(CollectionRow, CollectionRow.id == DocumentRow.collection_id)
         .join(ContentRow, ContentRow.document_id == PassageRow.document_id)
         .where(_one_of(session, PassageRow.id, list(ids)))
     )  # fmt: skip
-    return {row.id: Passage(*row) for row in rows if row.class_id in scope.classes}
+    return {row.id: Passage(*tuple(row)) for row in rows if row.class_id in scope.classes}
 
 
 def passage_of(session: Session, document: DocumentRow, ordinal: int) -> Passage | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 import httpx
@@ -80,6 +80,34 @@ class CrossEncoderReranker:
             pairs, batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
         )
         return _ranked(candidates, scores.tolist())
+
+
+class ChosenReranker:
+    """Ranks anew what lies in some collections, among the places that it holds.
+
+    A model may help on one collection and harm on another: what it was not chosen for stays
+    where fusion put it.
+
+    Args: collections: their paths; each stands for all below it too.
+    """
+
+    def __init__(self, inner: Reranker, collections: Sequence[str]) -> None:
+        self.kind = inner.kind
+        self._inner = inner
+        self._collections = frozenset(each.strip("/") for each in collections)
+
+    def rerank(self, query: Query, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """Give the candidates, those of other collections in their places."""
+        places = [n for n, each in enumerate(candidates) if self._is_chosen(each)]
+        ranked = self._inner.rerank(query, [candidates[place] for place in places])
+        given = list(candidates)
+        for place, candidate in zip(places, ranked, strict=True):
+            given[place] = candidate
+        return tuple(given)
+
+    def _is_chosen(self, candidate: Candidate) -> bool:
+        path = PurePosixPath(candidate.passage.collection)
+        return any(str(each) in self._collections for each in (path, *path.parents))
 
 
 class _Verdict(BaseModel):

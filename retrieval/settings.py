@@ -20,6 +20,8 @@ class RetrievalSettings:
     reranker_model: path or hub name of the cross-encoder, or the model that the endpoint serves.
     reranker_url: address of a /rerank endpoint, with its path, for "remote".
     rerank_depth: how many candidates are reranked.
+    rerank_collections: paths of the collections, each with all below it, whose passages are
+        reranked; the others keep their places. Empty: all.
     stem_language: Snowball language of the lexical leg.
     merge_rows: rows up to which the parts of an index are small and joined as they come, and
         changed rows after which a snapshot is written.
@@ -36,6 +38,7 @@ class RetrievalSettings:
     reranker_model: str = ""
     reranker_url: str = ""
     rerank_depth: int = 25
+    rerank_collections: tuple[str, ...] = ()
     stem_language: str = "english"
     merge_rows: int = 2048
     gpu: int | None = None

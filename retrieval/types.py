@@ -109,7 +109,8 @@ class Hits:
 class Passage:
     """The unit that is indexed and cited: text[start:end] of a document.
 
-    `document` is the public id of the document, `ordinal` the passage's place in it, from 1.
+    `document` is the public id of the document, `ordinal` the passage's place in it, from 1,
+    `collection` the path of the folder that it lies in; "" where nobody asked for it.
     """
 
     id: int
@@ -121,6 +122,7 @@ class Passage:
     start: int
     end: int
     page: int | None
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)

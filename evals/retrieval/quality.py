@@ -14,6 +14,7 @@ from evals.retrieval.ranking import Searched, index_of, search
 from evals.retrieval.vectors import Passages, vectors_of
 from retrieval.chunk import Chunker
 from retrieval.encode import Encoder
+from retrieval.rerank import Reranker
 from retrieval.settings import RetrievalSettings
 from retrieval.types import Ids, Parsed, Vectors
 
@@ -23,6 +24,7 @@ _SHARES = {"5 %": 0.05, "30 %": 0.3}
 _N_CLASSES = 200
 _STAGES = (
     "lexical", "dense", "fused", "fused, weight chosen on the others", "fused, product's passages",
+    "reranked",
 )  # fmt: skip
 
 Told = Callable[[str], object]
@@ -44,11 +46,13 @@ def judge(
     seed: int,
     *,
     chunked: bool = False,
+    reranker: Reranker | None = None,
     told: Told = lambda _: None,
 ) -> Quality:
     """Measure the legs and their fusion on a collection, one passage a document.
 
     Args: chunked: measure the product's own passages as well, each document by its best.
+        reranker: measured too, over the fusion.
     """
     name = collection.name
     told(f"{name}: encoding")
@@ -59,6 +63,10 @@ def judge(
     searched = _searched(collection, whole, vectors, queries, settings)
     fused = searched.fused(settings.dense_weight)
     runs = {"lexical": searched.lexical(), "dense": searched.dense(), "fused": fused}
+    if reranker is not None:
+        told(f"{name}: reranking")
+        weight, depth = settings.dense_weight, settings.rerank_depth
+        runs["reranked"] = searched.reranked(weight, reranker, depth)
     measures: list[Measure] = []
     for stage, run in runs.items():
         measures += measured(f"{name}/{stage}", run, collection.qrels, seed)
@@ -112,11 +120,12 @@ def glance(measures: Sequence[Measure]) -> Glance:
     """Give a row a collection, a column a stage."""
     by_name = {each.name: each for each in measures}
     names = [n for n in dict.fromkeys(m.name.split("/")[0] for m in measures) if n != "weights"]
+    stages = [s for s in _STAGES if any(f"{n}/{s}/{HEADLINE}" in by_name for n in names)]
     rows = []
     for name in names:
-        cells = [by_name.get(f"{name}/{stage}/{HEADLINE}") for stage in _STAGES]
+        cells = [by_name.get(f"{name}/{stage}/{HEADLINE}") for stage in stages]
         rows.append((name, *("" if m is None else f"{m.value:.3f}" for m in cells)))
-    return Glance(HEADLINE, ("collection", *_STAGES), tuple(rows))
+    return Glance(HEADLINE, ("collection", *stages), tuple(rows))
 
 
 def _searched(
@@ -181,13 +190,16 @@ def _scoped(
 
 def _against(name: str, measures: Sequence[Measure], seed: int) -> list[Measure]:
     by_name = {each.name: each for each in measures}
-    fused = by_name[f"{name}/fused/{HEADLINE}"]
     found = []
-    for leg in ("lexical", "dense"):
-        gained = difference(fused.each, by_name[f"{name}/{leg}/{HEADLINE}"].each, seed)
+    for upper, lower in (("fused", "lexical"), ("fused", "dense"), ("reranked", "fused")):
+        stages = [by_name.get(f"{name}/{stage}/{HEADLINE}") for stage in (upper, lower)]
+        if stages[0] is None or stages[1] is None:
+            continue
+        gained = difference(stages[0].each, stages[1].each, seed)
         found.append(
-            Measure(f"{name}/fused over {leg}/{HEADLINE}", gained.mean, gained.n, low=gained.low,
-                    high=gained.high, note=f"p = {gained.p:.3g}, paired randomisation")
+            Measure(f"{name}/{upper} over {lower}/{HEADLINE}", gained.mean, gained.n,
+                    low=gained.low, high=gained.high,
+                    note=f"p = {gained.p:.3g}, paired randomisation")
         )  # fmt: skip
     return found
 

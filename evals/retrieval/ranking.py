@@ -11,10 +11,20 @@ from evals.retrieval.collection import Collection
 from evals.retrieval.vectors import Passages
 from retrieval.fuse import fuse
 from retrieval.layout import best_first
+from retrieval.rerank import Reranker
 from retrieval.search import legs
 from retrieval.settings import RetrievalSettings
 from retrieval.tenant_index import TenantIndex
-from retrieval.types import Changes, Ids, Rows, Vectors
+from retrieval.types import (
+    Candidate,
+    Changes,
+    Ids,
+    Passage,
+    Query,
+    Rows,
+    Signal,
+    Vectors,
+)
 from retrieval.words import Lexicon
 
 # Query to document to score; the measures rank by score.
@@ -56,15 +66,33 @@ class Searched:
 
         return self._run(ranked)
 
+    def reranked(self, dense_weight: float, reranker: Reranker, depth: int) -> Run:
+        """Rank the best so many of the fusion anew, as the product's fourth stage does."""
+        ranked: dict[str, Ids] = {}
+        for query, each in self.found.items():
+            hits = fuse(each.ids, each.dense, each.lexical, dense_weight)
+            best = [self._candidate(row) for row in hits.ids[:depth].tolist()]
+            asked = Query(self.collection.queries[query], depth)
+            order = [each.passage.id for each in reranker.rerank(asked, best)]
+            ranked[query] = np.concatenate((np.array(order, dtype=np.int64), hits.ids[depth:]))
+        return self._ranked(ranked)
+
+    def _candidate(self, row: int) -> Candidate:
+        text = self.passages.texts[row - 1]
+        passage = Passage(row, "", 1, 1, "", text, 0, len(text), None)
+        return Candidate(passage, 0.0, Signal.FUSED, 0.0, 0.0)
+
     def _run(self, ranked: Callable[[Found], Ids]) -> Run:
+        return self._ranked({query: ranked(each) for query, each in self.found.items()})
+
+    def _ranked(self, ranked: Mapping[str, Ids]) -> Run:
         """Turn rows into documents: the best passage of each, a query's own document left out.
 
         Scores keep the order, whatever breaks ties.
         """
         documents = tuple(self.collection.texts)
         run: Run = {}
-        for query, each in self.found.items():
-            ids = ranked(each)
+        for query, ids in ranked.items():
             scores: dict[str, float] = {}
             for place, row in enumerate(self.passages.documents[ids - 1].tolist()):
                 if documents[row] != query:

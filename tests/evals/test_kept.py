@@ -5,6 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import pytest
+
 from evals.kept import Kept
 
 REST = {"seed": "1"}
@@ -33,6 +35,15 @@ def test_results_that_rest_on_something_else_are_not_taken_over(tmp_path: Path) 
 
     with Kept(tmp_path / "run.jsonl", {"seed": "2"}) as other:
         assert other.done == {}
+
+
+def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
+    with Kept(tmp_path / "run.jsonl", REST) as kept:
+        kept.add("one", {"value": 1})
+        with pytest.raises(ValueError, match="another run writes"):
+            Kept(tmp_path / "run.jsonl", REST)
+    with Kept(tmp_path / "run.jsonl", REST) as again:
+        assert "one" in again.done
 
 
 def test_only_its_owner_reads_it(tmp_path: Path) -> None:

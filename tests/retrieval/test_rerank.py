@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -12,7 +13,12 @@ import httpx
 import pytest
 
 from retrieval.errors import ModelMissing, RerankFailed
-from retrieval.rerank import CrossEncoderReranker, FusionOrder, RemoteReranker
+from retrieval.rerank import (
+    ChosenReranker,
+    CrossEncoderReranker,
+    FusionOrder,
+    RemoteReranker,
+)
 from retrieval.types import Query, Signal
 from tests.make import make_candidate
 
@@ -209,6 +215,22 @@ def test_equal_candidates_keep_the_order_they_came_in(folder: Path) -> None:
     same = [make_candidate(number, "alike") for number in (3, 1, 2)]
     ranking = CrossEncoderReranker(str(folder)).rerank(QUERY, same)
     assert [candidate.passage.id for candidate in ranking] == [3, 1, 2]
+
+
+def test_only_chosen_collections_are_ranked_anew_among_their_own_places(
+    endpoint: Endpoint, remote: RemoteReranker
+) -> None:
+    paths = ("law", "hr", "law/old", "lawful", "law")
+    many = [
+        replace(each, passage=replace(each.passage, collection=path))
+        for each, path in ((make_candidate(n, f"text {n}"), p) for n, p in enumerate(paths))
+    ]
+    endpoint.reply = tei((0, 0.1), (1, 0.9), (2, 0.5))
+
+    ranking = ChosenReranker(remote, ["/law"]).rerank(QUERY, many)
+
+    assert [each.passage.id for each in ranking] == [2, 1, 4, 3, 0]
+    assert endpoint.asked["texts"] == [f"title\ntext {n}" for n in (0, 2, 4)]
 
 
 def test_a_folder_that_is_not_there_is_a_missing_model(tmp_path: Path) -> None:

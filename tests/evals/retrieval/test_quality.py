@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from evals.report import read_report
 from evals.retrieval import vectors
 from evals.retrieval.collection import Collection, load_collection
 from evals.retrieval.measures import difference, headline
-from evals.retrieval.quality import chosen_elsewhere, judge
+from evals.retrieval.quality import chosen_elsewhere, glance, judge
 from evals.retrieval.vectors import vectors_of
 from retrieval.hashed import HashedEncoder
 from retrieval.settings import RetrievalSettings
+from retrieval.types import Candidate, Query
 
 WORDS = [f"word{number}" for number in range(300)]
 
@@ -56,6 +58,30 @@ def test_under_a_scope_rankings_are_those_of_an_index_of_the_permitted_alone() -
 
     assert same
     assert all(each.value == 1.0 for each in same)
+
+
+class Contrary:
+    """Ranks what fusion put last first."""
+
+    kind = "contrary"
+
+    def rerank(self, query: Query, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        assert query.text
+        return tuple(reversed(candidates))
+
+
+def test_a_reranker_is_measured_over_the_fusion_and_to_its_depth() -> None:
+    settings = RetrievalSettings(rerank_depth=5)
+    done = judge(made_up(), HashedEncoder(), settings, seed=1, reranker=Contrary())
+    by_name = {each.name: each for each in done.measures}
+    lost = by_name["made-up/reranked over fused/nDCG@10"]
+    table = glance(done.measures)
+
+    assert by_name["made-up/reranked/RR@10"].value == pytest.approx(1 / 5, abs=0.02)
+    assert lost.high is not None
+    assert lost.high < 0
+    assert table.head[-1] == "reranked"
+    assert glance(judge(made_up(), HashedEncoder(), settings, 1).measures).head[-1] == "fused"
 
 
 def test_a_querys_own_document_is_not_found() -> None:
