@@ -15,9 +15,10 @@ from rich.table import Table
 from acl.errors import AclError
 from evals.compare import Compared, compare, read_gate
 from evals.config import Own, Quality, Suite
-from evals.own import write_example
+from evals.own import write_example, write_questions
 from evals.report import Measure, Report, read_report
-from evals.suites import run_suite, together
+from evals.suites import drafted, run_suite, together
+from generation.errors import GenerationError
 
 T = TypeVar("T")
 A = TypeVar("A", bound=BaseModel)
@@ -28,7 +29,7 @@ Seed = Annotated[int, typer.Option(help="Of every choice that is drawn.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (quality, init, own, compare_reports):
+    for command in (quality, init, draft, own, compare_reports):
         app.command("compare" if command is compare_reports else None)(command)
 
 
@@ -53,6 +54,27 @@ def init(
     except FileExistsError:
         raise typer.BadParameter(f"{folder}/questions.jsonl is there already") from None
     Console().print(f"{path}: edit it, then: ostiary eval own {path} --tenant NAME --out FOLDER")
+
+
+def draft(
+    path: Annotated[Path, typer.Argument(help="Where the questions are written, as .jsonl.")],
+    tenant: Annotated[str, typer.Option(envvar="OSTIARY_TENANT")],
+    asker: Annotated[str, typer.Option("--as", help="Who reads and asks: user:NAME.")],
+    url: Annotated[str, typer.Option(envvar="OSTIARY_URL")] = "http://127.0.0.1:8080",
+    n: Annotated[int, typer.Option("--n", min=1, help="At most so many.")] = 20,
+    seed: Seed = 1,
+) -> None:
+    """Draft questions from passages that somebody may read; marked as drafted, to be edited."""
+    if path.exists():
+        raise typer.BadParameter(f"{path} is there already")
+    with Console(stderr=True).status("Starting") as status:
+        try:
+            found = drafted(tenant, url, asker, n, seed, status.update)
+        except (AclError, GenerationError, TimeoutError, httpx.HTTPError) as failure:
+            raise typer.BadParameter(f"{failure}") from None
+    write_questions(path, found)
+    Console().print(f"{path}: {len(found)} of {n} drafted; an engine wrote them: read them first")
+    raise typer.Exit(0 if found else 1)
 
 
 def own(

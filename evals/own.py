@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evals.answers import contains, token_f1
-from evals.report import Measure
+from evals.report import Measure, private_text
 from evals.retrieval.measures import measured
 
 DEPTH = 100
@@ -29,7 +29,8 @@ class Question(BaseModel):
     """A question and what is right. documents: ends of their names, titles or ids.
 
     as: who asks. answers: texts of which one should stand in the answer. answerable: whether
-    an answer is expected at all; without one the fixed refusal is right.
+    an answer is expected at all; without one the fixed refusal is right. drafted: an engine
+    wrote it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -40,6 +41,7 @@ class Question(BaseModel):
     documents: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     answerable: bool = True
+    drafted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,12 @@ def write_example(folder: Path) -> Path:
     with path.open("x", encoding="utf-8") as file:
         file.write(lines)
     return path
+
+
+def write_questions(path: Path, questions: Iterable[Question]) -> None:
+    """Write questions to a file that only its owner reads: they tell of what documents say."""
+    lines = (each.model_dump_json(by_alias=True) + "\n" for each in questions)
+    private_text(path, "".join(lines))
 
 
 def ask_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ from evals.attacks.reporting import report_of
 from evals.attacks.suite import ATTACKS, Fought, fight
 from evals.checks import keys_of, load_rights, stored
 from evals.config import Answers, Attacks, Own, Quality, Rights, Suite
+from evals.drafting import Corpus, draft
 from evals.opinion import Judge
-from evals.own import ask_all, judged, read_questions
+from evals.own import Question, ask_all, judged, read_questions
 from evals.questions import load_questions
 from evals.report import Report
 from evals.retrieval.collection import load_collection
 from evals.retrieval.quality import chosen_elsewhere, glance, judge
-from pipeline.build import build_encoder, build_reranker
+from pipeline.build import build_encoder, build_engine, build_reranker
 from pipeline.migrate import open_database
 from pipeline.settings import load_settings
 
@@ -144,7 +146,30 @@ def own(asked: Own, seed: int, told: Told) -> Report:
         model = client.get("/v1/models", headers=head)
     models = ", ".join(each["id"] for each in model.json()["data"])
     made_of = {"server": asked.url, "models": models, "questions": asked.questions.name}
+    n_drafted = sum(each.drafted for each in questions)
+    if n_drafted:
+        made_of["drafted by an engine"] = f"{n_drafted} of {len(questions)} questions"
     return Report("Own questions", seed, made_of, tuple(judged(done, seed, answers=asked.answers)))
+
+
+def drafted(tenant: str, url: str, asker: str, n: int, seed: int, told: Told) -> list[Question]:
+    """Draft questions from what somebody may read on a running server, by the settings' engine.
+
+    Raises: as `run_suite`; GenerationError if the engine fails.
+    """
+    keys, _, _ = _of_tenant(tenant, [asker])
+    head = {"Authorization": f"Bearer {keys[asker]}"}
+
+    async def drafting() -> list[Question]:
+        told("Starting the engine")
+        engine = build_engine(load_settings())
+        try:
+            with httpx.Client(base_url=url, headers=head, timeout=_TIMEOUT_S) as client:
+                return await draft(Corpus(client), engine, asker, n, seed, told)
+        finally:
+            await engine.close()
+
+    return asyncio.run(drafting())
 
 
 def together(reports: Sequence[Report], seed: int) -> Report:
